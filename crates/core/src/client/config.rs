@@ -1,0 +1,128 @@
+//! What can be set for a client. Every default has its reason in `docs/defaults.md`.
+
+use std::time::Duration;
+
+use super::pick::PolicyName;
+use super::subset::Algorithm;
+use crate::InvalidConfig;
+use crate::config::in_range;
+
+/// All settings of a client, swapped whole and checked first.
+///
+/// ```
+/// use evenkeel_core::ClientConfig;
+///
+/// let mut config = ClientConfig::default();
+/// config.flow.active_max = 0;
+/// let error = config.check().unwrap_err();
+/// assert_eq!(error.to_string(), "flow.active_max = 0 is not possible: must be from 1 to 1000000");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClientConfig {
+    /// Which backends of the service this client uses.
+    pub subset: SubsetConfig,
+    /// Who of them gets the next request. Default `least_loaded`.
+    pub policy: PolicyName,
+    /// How much one backend may have in flight from this client.
+    pub flow: FlowConfig,
+    /// How long errors count as active requests.
+    pub errors: ErrorsConfig,
+    /// When to try a lost connection again.
+    pub backoff: BackoffConfig,
+}
+
+/// Which backends a client uses (A9).
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubsetConfig {
+    /// Backends in use by one client. More spreads bursts and failures wider and costs connections. Default 20.
+    pub size: u32,
+    /// How they are dealt. Default: `even` where client and backends have ordinals, else `random`.
+    pub algorithm: Option<Algorithm>,
+    /// This client's place among the clients of the service: dense, from 0. Default: none.
+    pub client: Option<u32>,
+    /// What the dealing is shuffled with; the same for all clients of the service. Default 0.
+    pub seed: u64,
+    /// How long a member may be unreachable before another backend stands in for it. Shorter replaces sooner and
+    /// reconnects more. Default 1 s; a lame duck is replaced at once.
+    pub replace_after: Duration,
+}
+
+/// Limits of what is in flight to one backend (A2).
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowConfig {
+    /// Requests in flight to one backend. Lower protects it sooner and starves slow requests sooner. Default 100.
+    pub active_max: u32,
+    /// Long-lived streams open to one backend. Default 100.
+    pub streams_max: u32,
+}
+
+/// How recent errors count (A14).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ErrorsConfig {
+    /// Time in which an error's weight halves. Longer avoids a failing backend more, and a healed one for longer.
+    /// Default 1 s.
+    pub half_life: Duration,
+}
+
+/// When a lost connection is tried again: after `first`, then twice that, up to `most`, each with jitter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackoffConfig {
+    /// Before the second try; the first is made at once. Default 50 ms.
+    pub first: Duration,
+    /// Never longer than this. Default 10 s.
+    pub most: Duration,
+    /// Share by which a wait is drawn shorter or longer, so that clients do not come back together. Default 0.2.
+    pub jitter: f64,
+}
+
+impl Default for SubsetConfig {
+    fn default() -> Self {
+        SubsetConfig { size: 20, algorithm: None, client: None, seed: 0, replace_after: Duration::from_secs(1) }
+    }
+}
+
+impl Default for FlowConfig {
+    fn default() -> Self {
+        FlowConfig { active_max: 100, streams_max: 100 }
+    }
+}
+
+impl Default for ErrorsConfig {
+    fn default() -> Self {
+        ErrorsConfig { half_life: Duration::from_secs(1) }
+    }
+}
+
+impl Default for BackoffConfig {
+    fn default() -> Self {
+        BackoffConfig { first: Duration::from_millis(50), most: Duration::from_secs(10), jitter: 0.2 }
+    }
+}
+
+impl ClientConfig {
+    /// Says what is wrong, if anything is.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
+        in_range("subset.size", self.subset.size, 1, SUBSET_SIZE_MOST)?;
+        in_range("subset.replace_after", self.subset.replace_after, Duration::ZERO, hour)?;
+        in_range("flow.active_max", self.flow.active_max, 1, IN_FLIGHT_MOST)?;
+        in_range("flow.streams_max", self.flow.streams_max, 1, IN_FLIGHT_MOST)?;
+        in_range("errors.half_life", self.errors.half_life, Duration::from_millis(10), hour)?;
+        in_range("backoff.first", self.backoff.first, millisecond, hour)?;
+        in_range("backoff.most", self.backoff.most, self.backoff.first, hour)?;
+        in_range("backoff.jitter", self.backoff.jitter, 0.0, 0.9)?;
+        if self.subset.client.is_none() && self.subset.algorithm.is_some_and(Algorithm::needs_client_ordinal) {
+            return Err(InvalidConfig::new(
+                "subset.client",
+                self.subset.client,
+                "this algorithm deals by the client's ordinal: set it, or choose algorithm random",
+            ));
+        }
+        self.policy.build().map(drop)
+    }
+}
+
+/// No service is larger.
+const SUBSET_SIZE_MOST: u32 = 131_072;
+/// More cannot be meant; a connection carries no more streams in practice.
+const IN_FLIGHT_MOST: u32 = 1_000_000;

@@ -1,0 +1,142 @@
+//! Recent errors as if they were active requests (A14).
+//!
+//! A backend that fails at once always looks idle and would draw all traffic: a sinkhole. So an error weighs like a
+//! request that stays for a while: it counts one, half a half-life later 0.75, one half-life later one half, and so on; whole
+//! requests are what is compared, so a single error is forgotten after one half-life. The count never exceeds `most`,
+//! the limit of active requests: more would only make a healed backend wait longer.
+//!
+//! All in integers and in one word, stamp and value, so that readers see both or neither.
+
+use std::time::Duration;
+
+use crate::Time;
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::saturating_nanos;
+
+/// How errors are forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forgetting {
+    half_life_ticks: u32,
+    most: u32,
+}
+
+impl Forgetting {
+    pub(crate) fn new(half_life: Duration, most: u32) -> Self {
+        let ticks = (saturating_nanos(half_life) >> TICK_SHIFT).clamp(1, u64::from(u32::MAX));
+        Forgetting { half_life_ticks: ticks as u32, most: most.min(MOST) }
+    }
+}
+
+/// A decaying count of errors: stamp in the high half, value (in 1/256) in the low half.
+#[derive(Debug, Default)]
+pub(crate) struct RecentErrors(AtomicU64);
+
+impl RecentErrors {
+    /// One more error.
+    pub(crate) fn add(&self, now: Time, forgetting: Forgetting) {
+        let stamp = ticks(now);
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            let value = (value_at(seen, stamp, forgetting) + ONE).min(forgetting.most * ONE);
+            let word = u64::from(stamp) << 32 | u64::from(value);
+            match self.0.compare_exchange_weak(seen, word, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// How many active requests the recent errors count as.
+    #[inline]
+    pub(crate) fn count(&self, now: Time, forgetting: Forgetting) -> u32 {
+        let word = self.0.load(Ordering::Relaxed);
+        if word as u32 == 0 {
+            return 0;
+        }
+        (value_at(word, ticks(now), forgetting) + ONE / 2) / ONE
+    }
+
+    /// Forgets all of them: another backend takes the place.
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// What is left of the value in `word`: halved for every half-life, straight lines between.
+fn value_at(word: u64, now: u32, forgetting: Forgetting) -> u32 {
+    let (stamp, value) = ((word >> 32) as u32, word as u32);
+    let elapsed = now.wrapping_sub(stamp);
+    if elapsed > u32::MAX / 2 {
+        // The stamp lies ahead. Threads read the clock a little apart; more than a second is a clock that jumped
+        // back, and what it stamped must not stay for as long as it jumped.
+        return if stamp.wrapping_sub(now) <= JUMP_TICKS { value } else { 0 };
+    }
+    let half_lives = elapsed / forgetting.half_life_ticks;
+    if half_lives >= 32 {
+        return 0;
+    }
+    let value = value >> half_lives;
+    let into = u64::from(elapsed % forgetting.half_life_ticks);
+    value - (u64::from(value) * into / (2 * u64::from(forgetting.half_life_ticks))) as u32
+}
+
+fn ticks(now: Time) -> u32 {
+    (now.nanos() >> TICK_SHIFT) as u32
+}
+
+/// Stamps are in units of 2^22 ns (4.2 ms), which wrap after 208 days.
+const TICK_SHIFT: u32 = 22;
+const ONE: u32 = 256;
+/// So that `most * ONE` fits its half of the word.
+const MOST: u32 = 1 << 23;
+/// A second.
+const JUMP_TICKS: u32 = 238;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn forgetting() -> Forgetting {
+        Forgetting::new(Duration::from_secs(1), 100)
+    }
+
+    fn after(millis: u64) -> Time {
+        Time::from_secs(1_000) + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn an_error_counts_one_and_is_forgotten_after_a_half_life() {
+        let errors = RecentErrors::default();
+        errors.add(after(0), forgetting());
+        assert_eq!(errors.count(after(0), forgetting()), 1);
+        assert_eq!(errors.count(after(900), forgetting()), 1);
+        assert_eq!(errors.count(after(1_100), forgetting()), 0);
+    }
+
+    #[test]
+    fn many_errors_add_up_halve_and_stop_at_the_most() {
+        let errors = RecentErrors::default();
+        for _ in 0..16 {
+            errors.add(after(0), forgetting());
+        }
+        let seen = [0, 500, 1_000, 2_000, 4_000].map(|millis| errors.count(after(millis), forgetting()));
+        assert_eq!(seen, [16, 12, 8, 4, 1]);
+
+        for _ in 0..1_000 {
+            errors.add(after(0), forgetting());
+        }
+        assert_eq!(errors.count(after(0), forgetting()), 100);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_frees_what_it_stamped() {
+        let errors = RecentErrors::default();
+        errors.add(after(0), forgetting());
+        assert_eq!(errors.count(Time::from_secs(999), forgetting()), 1, "a second apart is two threads");
+        assert_eq!(errors.count(Time::from_secs(10), forgetting()), 0);
+
+        errors.add(Time::from_secs(10), forgetting());
+        assert_eq!(errors.count(Time::from_secs(10), forgetting()), 1);
+        assert_eq!(errors.count(Time::NEVER, forgetting()), 0);
+    }
+}

@@ -1,0 +1,79 @@
+//! What a policy sees: the usable backends, their room, their load and what they said last.
+
+use crate::client::backend::BackendId;
+use crate::client::errors::Forgetting;
+use crate::client::picker::Candidate;
+use crate::client::slots::{Slot, Slots};
+use crate::{Kind, LoadReport, Time};
+
+/// The connected, willing backends of a subset, numbered from 0, as one request meets them.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidates<'a> {
+    slots: &'a Slots,
+    list: &'a [Candidate],
+    kind: Kind,
+    limit: u32,
+    forgetting: Forgetting,
+}
+
+impl<'a> Candidates<'a> {
+    pub(crate) fn new(
+        slots: &'a Slots,
+        list: &'a [Candidate],
+        kind: Kind,
+        limit: u32,
+        forgetting: Forgetting,
+    ) -> Candidates<'a> {
+        Candidates { slots, list, kind, limit, forgetting }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Which backend stands at `position`.
+    pub fn backend(&self, position: usize) -> BackendId {
+        self.list[position].backend
+    }
+
+    /// Whether the candidate is below its limit for this kind of request.
+    #[inline]
+    pub fn has_room(&self, position: usize) -> bool {
+        self.slot(position).is_some_and(|slot| slot.in_flight.has_room(self.kind, self.limit))
+    }
+
+    /// Requests and streams this client has open there, recent errors counted as requests; `None` where it is full.
+    #[inline]
+    pub fn load(&self, now: Time, position: usize) -> Option<u32> {
+        let slot = self.slot(position)?;
+        let (active, streams) = slot.in_flight.counts();
+        let taken = match self.kind {
+            Kind::Unary => active,
+            Kind::Stream => streams,
+        };
+        (taken < self.limit)
+            .then(|| active.saturating_add(streams).saturating_add(slot.errors.count(now, self.forgetting)))
+    }
+
+    /// The candidate's last load report, and when it came.
+    pub fn report(&self, position: usize) -> Option<(Time, LoadReport)> {
+        self.slot(position)?.report.last()
+    }
+
+    /// Counts a request in, unless the candidate is full.
+    #[inline]
+    pub(crate) fn try_start(&self, position: usize) -> bool {
+        self.slot(position).is_some_and(|slot| slot.in_flight.try_start(self.kind, self.limit))
+    }
+
+    #[inline]
+    fn slot(&self, position: usize) -> Option<&'a Slot> {
+        self.slots.get(self.list.get(position)?.slot)
+    }
+}

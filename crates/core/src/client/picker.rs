@@ -1,0 +1,166 @@
+//! The fast half of a client: which backend gets this request, decided on shared atomics.
+//!
+//! A picker is immutable; when something changed the slow brain makes another. Active counts live in slots that all
+//! pickers of a client share, so a request may begin on one picker and finish on a later one.
+
+use std::sync::Arc;
+
+use super::backend::BackendId;
+use super::errors::Forgetting;
+use super::flow::Limits;
+use super::pick::{Candidates, Policy};
+use super::refusal::Refusal;
+use super::slots::Slots;
+use crate::{Kind, LoadReport, Outcome, RequestMeta, Rng, Time};
+
+/// A usable backend and where it is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) backend: BackendId,
+    pub(crate) slot: u32,
+}
+
+/// Decides for each request; shared by all threads.
+#[derive(Debug)]
+pub struct Picker {
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) candidates: Box<[Candidate]>,
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) limits: Limits,
+    pub(crate) forgetting: Forgetting,
+    /// Which picker of its client this is; a later one has a higher number.
+    pub(crate) generation: u64,
+}
+
+impl Picker {
+    /// Picks a backend for a request and counts it in.
+    pub fn begin(&self, local: &mut Local, now: Time, meta: &RequestMeta, rng: &mut Rng) -> Result<Ticket, Refusal> {
+        self.decide(local, now, meta, rng).inspect_err(|&refusal| self.slots.count_refusal(refusal))
+    }
+
+    fn decide(&self, local: &mut Local, now: Time, meta: &RequestMeta, rng: &mut Rng) -> Result<Ticket, Refusal> {
+        if meta.deadline <= now {
+            return Err(Refusal::TooLate);
+        }
+        if self.candidates.is_empty() {
+            return Err(Refusal::NoneUsable);
+        }
+        // Read before the candidates are looked at: room that appears meanwhile moves it past what is remembered.
+        let room = self.slots.room();
+        if local.saw_all_full(self.generation, meta.kind, room) {
+            return Err(Refusal::AllFull);
+        }
+        let among = self.candidates_for(meta.kind);
+        let picked = self.pick_and_start(local, now, &among, rng).ok_or_else(|| {
+            local.remember_all_full(self.generation, meta.kind, room);
+            Refusal::AllFull
+        })?;
+        let Candidate { backend, slot } = self.candidates[picked];
+        Ok(Ticket { backend, slot, kind: meta.kind, began: now })
+    }
+
+    fn pick_and_start(&self, local: &mut Local, now: Time, among: &Candidates<'_>, rng: &mut Rng) -> Option<usize> {
+        for _ in 0..LOST_RACES_MAX {
+            let picked = self.policy.pick(now, among, local, rng)?;
+            if among.try_start(picked) {
+                return Some(picked);
+            }
+        }
+        // Other threads keep taking the last place just before this one; any place will do now.
+        (0..among.len()).find(|&position| among.try_start(position))
+    }
+
+    /// Gives the ticket back: the attempt ended so, and the backend said this of its load.
+    ///
+    /// `self` may be the picker it began on or any later one of the same client.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket given back is gone: finishing twice does not compile")]
+    pub fn finish(&self, now: Time, ticket: Ticket, outcome: Outcome, report: Option<&LoadReport>) {
+        let Ticket { slot, kind, .. } = ticket;
+        let Some(slot) = self.slots.get(slot) else {
+            debug_assert!(false, "a ticket of another client");
+            return;
+        };
+        if let Some(report) = report {
+            self.slots.count_nonsense(slot.report.tell(now, report));
+        }
+        if outcome.is_error() {
+            slot.errors.add(now, self.forgetting);
+        }
+        slot.count_end(outcome);
+        if slot.in_flight.finish(kind) >= self.limits.of(kind) {
+            self.slots.count_room();
+        }
+    }
+
+    /// What a policy sees of the backends for a request of this kind.
+    pub(crate) fn candidates_for(&self, kind: Kind) -> Candidates<'_> {
+        Candidates::new(&self.slots, &self.candidates, kind, self.limits.of(kind), self.forgetting)
+    }
+
+    /// How many backends can be picked.
+    pub fn len(&self) -> usize {
+        self.candidates.len()
+    }
+
+    /// Whether none can.
+    pub fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+}
+
+/// Proof that one attempt was counted in; give it back exactly once.
+#[must_use = "an attempt that is never finished counts against its backend for ever"]
+#[derive(Debug)]
+pub struct Ticket {
+    backend: BackendId,
+    slot: u32,
+    kind: Kind,
+    began: Time,
+}
+
+impl Ticket {
+    /// Whom to send it to.
+    pub fn backend(&self) -> BackendId {
+        self.backend
+    }
+
+    /// When it began.
+    pub fn began(&self) -> Time {
+        self.began
+    }
+}
+
+/// What one thread remembers between its requests; the driver keeps one for each thread.
+#[derive(Clone, Debug, Default)]
+pub struct Local {
+    /// Where the round goes on; a first one is drawn, so that threads and clients do not march in step.
+    cursor: Option<u32>,
+    /// Generation and room number at which every candidate was full, for each kind.
+    all_full: [Option<(u64, u32)>; 2],
+}
+
+impl Local {
+    /// The position after the one last picked, among `count`.
+    #[inline]
+    pub(crate) fn cursor(&mut self, count: usize, rng: &mut Rng) -> usize {
+        let cursor = *self.cursor.get_or_insert_with(|| rng.below(count as u32)) as usize;
+        // A picker with fewer candidates than the last one starts its round anew.
+        if cursor < count { cursor } else { 0 }
+    }
+
+    #[inline]
+    pub(crate) fn advance_past(&mut self, position: usize) {
+        self.cursor = Some(position as u32 + 1);
+    }
+
+    fn saw_all_full(&self, generation: u64, kind: Kind, room: u32) -> bool {
+        self.all_full[kind as usize] == Some((generation, room))
+    }
+
+    fn remember_all_full(&mut self, generation: u64, kind: Kind, room: u32) {
+        self.all_full[kind as usize] = Some((generation, room));
+    }
+}
+
+/// A thread that loses this often to others stops choosing and takes what there is.
+const LOST_RACES_MAX: usize = 4;

@@ -1,0 +1,45 @@
+//! Why a client did not send a request (each is a different thing to do for whoever asked).
+
+use std::fmt;
+
+/// A request that was not sent, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Its deadline had passed before it could be sent.
+    TooLate,
+    /// Every usable backend of the subset is at its limit of requests in flight: slow, not sick.
+    AllFull,
+    /// No backend of the subset is connected and willing.
+    NoneUsable,
+}
+
+impl Refusal {
+    /// In the order of [`Refusal::index`].
+    pub const ALL: [Refusal; 3] = [Refusal::TooLate, Refusal::AllFull, Refusal::NoneUsable];
+
+    /// A place in an array.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in labels and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Refusal::TooLate => "too_late",
+            Refusal::AllFull => "all_full",
+            Refusal::NoneUsable => "none_usable",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::TooLate => "deadline passed before the request was sent",
+            Refusal::AllFull => "every usable backend is at its limit of requests in flight; try again later",
+            Refusal::NoneUsable => "no backend is connected and willing",
+        })
+    }
+}
+
+impl std::error::Error for Refusal {}

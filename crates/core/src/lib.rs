@@ -1,0 +1,64 @@
+//! The decisions of evenkeel: who talks to whom, who gets the next request, what is refused.
+//!
+//! Every decision is a plain state machine. Nothing here owns a clock, a socket, a thread or a source of chance: `now`
+//! and `rng` are arguments, so a driver on real sockets and a simulator on an event queue run the same code, and what
+//! surprised in production can be replayed.
+//!
+//! Each role has two halves. The **slow brain** ([`Client`], [`Server`]) learns: it takes events (`handle_*`), says
+//! what must be done (`poll_action`) and when to be called again (`poll_timeout`). The **fast half** ([`Picker`],
+//! [`Gate`]) decides for each request on shared atomics: no lock, no allocation, no system call.
+//!
+//! ```
+//! use evenkeel_core::{BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Outcome, Readiness, RequestMeta, Rng, Time};
+//!
+//! let now = Time::ZERO;
+//! let mut rng = Rng::from_seed(1);
+//! let mut client = Client::new(now, ClientConfig::default(), &mut rng)?;
+//! let backends = BackendList::new([BackendSpec::named("10.0.0.1:80"), BackendSpec::named("10.0.0.2:80")])?;
+//! client.handle_backends(now, backends)?;
+//! while let Some(action) = client.poll_action() {
+//!     // A driver opens the connection and says how it went.
+//!     client.handle_connected(now, action.backend(), Readiness::Ready);
+//! }
+//!
+//! let picker = client.poll_picker().expect("connections changed what can be picked");
+//! let mut local = Local::default();
+//! let ticket = picker.begin(&mut local, now, &RequestMeta::default(), &mut rng)?;
+//! println!("send it to {:?}", ticket.backend());
+//! picker.finish(now, ticket, Outcome::Served, None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod sync;
+
+mod config;
+mod criticality;
+mod outcome;
+mod report;
+mod report_cell;
+mod request;
+pub mod rng;
+mod snapshot;
+mod time;
+
+pub mod stats;
+
+pub mod client;
+pub mod plan;
+pub mod server;
+
+pub use client::{
+    Action, BackendId, BackendList, BackendSpec, BackendState, BadBackends, Client, ClientConfig, Local, Picker,
+    PolicyName, Refusal, StateChange, Ticket,
+};
+pub use config::InvalidConfig;
+pub use criticality::Criticality;
+pub use outcome::Outcome;
+pub use report::{LoadReport, Readiness};
+pub use request::{CustomerId, Kind, RequestMeta};
+pub use rng::Rng;
+pub use server::{Gate, Server, ServerConfig};
+pub use snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts, ServerSnapshot};
+pub use time::Time;

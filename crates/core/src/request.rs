@@ -1,0 +1,51 @@
+//! What is known of a request before it is sent.
+
+use crate::{Criticality, Time};
+
+/// Whoever is billed for a request, as a small number the driver keeps the names for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CustomerId(pub u32);
+
+/// Whether an exchange ends soon or may stay open: each has a limit of its own (A2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One question, one answer.
+    #[default]
+    Unary,
+    /// May stay open for hours; must not use up the room of the others.
+    Stream,
+}
+
+/// Everything decisions look at; plain and cheap to copy.
+///
+/// ```
+/// use evenkeel_core::{Criticality, RequestMeta, Time};
+///
+/// let meta = RequestMeta { criticality: Criticality::Sheddable, ..RequestMeta::default() };
+/// assert_eq!(meta.deadline, Time::NEVER);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestMeta {
+    /// How much it matters. Default `Critical`.
+    pub criticality: Criticality,
+    /// Nobody waits for the answer after this. Default [`Time::NEVER`].
+    pub deadline: Time,
+    /// 0 for the first try, 1 for its first retry. Default 0.
+    pub attempt: u8,
+    /// Default [`Kind::Unary`].
+    pub kind: Kind,
+    /// Who is billed. Default: nobody in particular.
+    pub customer: CustomerId,
+}
+
+impl Default for RequestMeta {
+    fn default() -> Self {
+        RequestMeta {
+            criticality: Criticality::default(),
+            deadline: Time::NEVER,
+            attempt: 0,
+            kind: Kind::Unary,
+            customer: CustomerId::default(),
+        }
+    }
+}

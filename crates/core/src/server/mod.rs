@@ -1,0 +1,248 @@
+//! A server task in first form: its life ([`Server`]) and what each request meets ([`Gate`]).
+//!
+//! The order of the modules is the order a request meets them. Quota, utilization, limits and queue come between the
+//! gate and the handler.
+
+mod gate;
+mod refusal;
+
+mod config;
+mod lifecycle;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use config::ServerConfig;
+pub use gate::{Admission, Gate, GateLocal};
+pub use lifecycle::Phase;
+pub use refusal::ServerRefusal;
+
+use crate::snapshot::ServerSnapshot;
+use crate::stats::{DecayingMean, Rate};
+use crate::{InvalidConfig, LoadReport, Readiness, Time};
+use lifecycle::Lifecycle;
+
+/// What the driver of a server must do; drained after every call into the brain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerAction {
+    /// Tell every client that is connected, at once; then say [`Server::handle_unacknowledged`].
+    Announce(Readiness),
+    /// Nobody sends any more: end the watch streams, then close connections gracefully; then say
+    /// [`Server::handle_closed`].
+    Close,
+    /// Nothing is left to do.
+    Exit,
+}
+
+/// What the driver read of the machine; what it cannot read it leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// CPU in use over CPU reserved since the last reading.
+    pub utilization: Option<f64>,
+    /// Processors it may use.
+    pub processors: Option<f64>,
+    /// Tasks running or ready to run.
+    pub runnable: Option<f64>,
+}
+
+/// The slow brain of a server task.
+///
+/// A driver tells it what happened (`handle_*`), drains [`Server::poll_action`] and calls
+/// [`Server::handle_timeout`] at [`Server::poll_timeout`]. Requests meet its [`Gate`].
+///
+/// ```
+/// use evenkeel_core::{Readiness, Server, ServerConfig, Time, server::ServerAction};
+///
+/// let mut server = Server::new(Time::ZERO, ServerConfig::default())?;
+/// server.handle_ready(Time::from_secs(1));
+/// assert_eq!(server.poll_action(), Some(ServerAction::Announce(Readiness::Ready)));
+/// # Ok::<(), evenkeel_core::InvalidConfig>(())
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    config: ServerConfig,
+    life: Lifecycle,
+    gate: Arc<Gate>,
+    actions: VecDeque<ServerAction>,
+    unacknowledged: u32,
+    qps: Rate,
+    eps: Rate,
+    latency: DecayingMean,
+    latency_seen: (u64, u64),
+    utilization: DecayingMean,
+    utilization_slow: DecayingMean,
+    usage: Usage,
+    measure_at: Time,
+}
+
+impl Server {
+    /// A task that listens and is not ready yet: a lame duck until [`Server::handle_ready`] (A7).
+    pub fn new(now: Time, config: ServerConfig) -> Result<Self, InvalidConfig> {
+        config.check()?;
+        Ok(Server {
+            config,
+            life: Lifecycle::new(now),
+            gate: Arc::default(),
+            actions: VecDeque::new(),
+            unacknowledged: 0,
+            qps: Rate::new(SLOW),
+            eps: Rate::new(SLOW),
+            latency: DecayingMean::new(FAST),
+            latency_seen: (0, 0),
+            utilization: DecayingMean::new(FAST),
+            utilization_slow: DecayingMean::new(SLOW),
+            usage: Usage::default(),
+            measure_at: now,
+        })
+    }
+
+    /// What requests meet; one for all threads, for the whole life of the server.
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// Initialised and warm: wants requests. Without effect once it is stopping.
+    pub fn handle_ready(&mut self, now: Time) {
+        self.enter(now, Phase::Serving);
+    }
+
+    /// Wants no new requests for a while, but may again.
+    pub fn handle_lame_duck(&mut self, now: Time) {
+        self.enter(now, Phase::LameDuck);
+    }
+
+    /// Told to end (SIGTERM): lame duck, then drain, then close (A6).
+    pub fn handle_stop(&mut self, now: Time) {
+        self.enter(now, Phase::Stopping);
+    }
+
+    /// How many watching clients have not acknowledged the last announcement; told whenever it changes.
+    pub fn handle_unacknowledged(&mut self, now: Time, clients: u32) {
+        self.unacknowledged = clients;
+        self.drain(now);
+    }
+
+    /// All connections are closed.
+    pub fn handle_closed(&mut self, now: Time) {
+        if self.life.phase() == Phase::Closing {
+            self.enter(now, Phase::Stopped);
+        }
+    }
+
+    /// A reading of the machine.
+    pub fn handle_usage(&mut self, now: Time, usage: Usage) {
+        if let Some(utilization) = usage.utilization.filter(|value| value.is_finite() && *value >= 0.0) {
+            self.utilization.sample(now, utilization);
+            self.utilization_slow.sample(now, utilization);
+        }
+        self.usage = usage;
+        self.measure(now);
+    }
+
+    /// Time has passed; to be called at [`Server::poll_timeout`], and harmless at any other time.
+    pub fn handle_timeout(&mut self, now: Time) {
+        // A clock that was set back must not make the next measurement wait for it.
+        if self.measure_at <= now || self.measure_at.since(now) > MEASURE_EVERY {
+            self.measure(now);
+            self.measure_at = now + MEASURE_EVERY;
+        }
+        self.drain(now);
+    }
+
+    /// What to do next, until `None`.
+    pub fn poll_action(&mut self) -> Option<ServerAction> {
+        self.actions.pop_front()
+    }
+
+    /// When to call [`Server::handle_timeout`]; never again once it has stopped.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match self.life.phase() {
+            Phase::Stopped => None,
+            Phase::Stopping | Phase::Closing => Some(self.measure_at.min(self.life.looked() + self.config.drain_poll)),
+            Phase::Starting | Phase::Serving | Phase::LameDuck => Some(self.measure_at),
+        }
+    }
+
+    /// Everything people and metrics may want to know, as plain data.
+    pub fn snapshot(&self, now: Time) -> ServerSnapshot {
+        let totals = self.gate.totals();
+        let draining = matches!(self.life.phase(), Phase::Stopping | Phase::Closing);
+        ServerSnapshot {
+            phase: self.life.phase(),
+            since: self.life.since(),
+            in_flight: totals.in_flight(),
+            admitted: totals.admitted,
+            too_late: totals.too_late,
+            closed: totals.closed,
+            unacknowledged: self.unacknowledged,
+            draining_for: draining.then(|| now.since(self.life.since())),
+            report: self.gate.report(),
+        }
+    }
+
+    fn enter(&mut self, now: Time, phase: Phase) {
+        let before = self.life.phase();
+        if !self.life.enter(now, phase) {
+            return;
+        }
+        self.gate.set_closed(phase == Phase::Stopped);
+        match phase {
+            Phase::Closing => self.actions.push_back(ServerAction::Close),
+            Phase::Stopped => self.actions.push_back(ServerAction::Exit),
+            _ if before.readiness() != phase.readiness() => {
+                self.actions.push_back(ServerAction::Announce(phase.readiness()));
+            }
+            _ => {}
+        }
+        self.drain(now);
+    }
+
+    /// Goes on from draining to closing to stopped, as far as it may.
+    fn drain(&mut self, now: Time) {
+        self.life.look(now);
+        let waited = now.since(self.life.since());
+        match self.life.phase() {
+            Phase::Stopping => {
+                let idle = self.gate.totals().in_flight() == 0 && self.unacknowledged == 0;
+                if (idle && waited >= self.config.drain_least) || waited >= self.config.drain_most {
+                    self.enter(now, Phase::Closing);
+                }
+            }
+            Phase::Closing if waited >= self.config.close_most => self.enter(now, Phase::Stopped),
+            _ => {}
+        }
+    }
+
+    /// Turns counters into rates and gives the gate a fresh report.
+    fn measure(&mut self, now: Time) {
+        let totals = self.gate.totals();
+        self.qps.read(now, totals.finished);
+        self.eps.read(now, totals.errors);
+        let (finished, nanos) = self.latency_seen;
+        if totals.finished > finished {
+            let mean = totals.latency_nanos.saturating_sub(nanos) as f64 / (totals.finished - finished) as f64;
+            self.latency.sample(now, mean);
+            self.latency_seen = (totals.finished, totals.latency_nanos);
+        }
+        self.gate.set_report(
+            now,
+            &LoadReport {
+                utilization: self.utilization.mean(),
+                utilization_slow: self.utilization_slow.mean(),
+                qps: self.qps.per_second(),
+                eps: self.eps.per_second(),
+                in_flight: None,
+                runnable: self.usage.runnable,
+                processors: self.usage.processors,
+                latency: self.latency.mean().map(|nanos| Duration::from_nanos(nanos as u64)),
+            },
+        );
+    }
+}
+
+/// Half-lives of means over about 2 s and 10 s (ln 2 times the time constant).
+const FAST: Duration = Duration::from_millis(1_386);
+const SLOW: Duration = Duration::from_millis(6_931);
+/// How often counters become rates.
+const MEASURE_EVERY: Duration = Duration::from_millis(100);

@@ -1,0 +1,106 @@
+//! What is going on, as plain data: metrics, page and simulator all read the same.
+
+use std::time::Duration;
+
+use crate::client::subset::Algorithm;
+use crate::client::{BackendId, BackendState, PolicyName, Refusal};
+use crate::server::Phase;
+use crate::{LoadReport, Outcome, Time};
+
+/// A client as it is now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientSnapshot {
+    /// Who decides.
+    pub policy: PolicyName,
+    /// How backends were dealt.
+    pub algorithm: Algorithm,
+    /// Backends of the service.
+    pub backends_known: usize,
+    /// Backends this client wishes to use.
+    pub subset_size: usize,
+    /// How often a backend went from one state to another: `[from][to]`, in the order of [`BackendState::ALL`].
+    pub state_changes: [[u64; 3]; 3],
+    /// Requests not sent, by reason.
+    pub refused: RefusalCounts,
+    /// Fields of load reports that could not be true.
+    pub nonsense_reports: u64,
+    /// The members and those who stand in, most preferred first.
+    pub backends: Vec<BackendSnapshot>,
+}
+
+/// One backend in a client's eyes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackendSnapshot {
+    /// Which.
+    pub backend: BackendId,
+    /// What it is believed to be.
+    pub state: BackendState,
+    /// Since when.
+    pub since: Time,
+    /// When a connection is tried next.
+    pub retry_at: Option<Time>,
+    /// Requests in flight from this client.
+    pub active: u32,
+    /// Streams open from this client.
+    pub streams: u32,
+    /// Recent errors, as the active requests they count for.
+    pub recent_errors: u32,
+    /// The share the policy means it to get, relative to the others; `None` where it gets nothing.
+    pub weight: Option<f64>,
+    /// Why.
+    pub why: &'static str,
+    /// Its last load report, and when that came.
+    pub report: Option<(Time, LoadReport)>,
+    /// Attempts that ended, in the order of [`Outcome::ALL`].
+    pub ended: [u64; Outcome::ALL.len()],
+}
+
+impl BackendSnapshot {
+    /// Attempts that ended this way.
+    pub fn ended(&self, outcome: Outcome) -> u64 {
+        self.ended[outcome.index()]
+    }
+}
+
+/// Requests a client did not send, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusalCounts([u64; Refusal::ALL.len()]);
+
+impl RefusalCounts {
+    pub(crate) fn new(counts: [u64; Refusal::ALL.len()]) -> Self {
+        RefusalCounts(counts)
+    }
+
+    /// Refused for this reason.
+    pub fn of(&self, refusal: Refusal) -> u64 {
+        self.0[refusal.index()]
+    }
+
+    /// Refused for any reason.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// A server as it is now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerSnapshot {
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Since when.
+    pub since: Time,
+    /// Requests being worked on.
+    pub in_flight: u64,
+    /// Requests let in so far.
+    pub admitted: u64,
+    /// Requests refused because their deadline had passed.
+    pub too_late: u64,
+    /// Requests refused because the server is closed.
+    pub closed: u64,
+    /// Clients that watch and have not yet acknowledged the last announcement.
+    pub unacknowledged: u32,
+    /// How long it has been draining, while it is.
+    pub draining_for: Option<Duration>,
+    /// What it tells its clients.
+    pub report: LoadReport,
+}

@@ -1,0 +1,77 @@
+//! Time as a number the driver hands in.
+
+use std::ops::Add;
+use std::time::Duration;
+
+/// Nanoseconds since a moment of the driver's choosing, the same for everything it drives.
+///
+/// Differences saturate: a clock that jumps back makes no time pass, and never makes anything panic.
+///
+/// ```
+/// use evenkeel_core::Time;
+/// use std::time::Duration;
+///
+/// let start = Time::from_secs(5);
+/// assert_eq!((start + Duration::from_millis(3)).since(start), Duration::from_millis(3));
+/// assert_eq!(Time::ZERO.since(start), Duration::ZERO);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// The moment the driver counts from.
+    pub const ZERO: Time = Time(0);
+    /// Later than any moment: what has no deadline ends then.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// This many nanoseconds after [`Time::ZERO`].
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Time(nanos)
+    }
+
+    /// This many milliseconds after [`Time::ZERO`].
+    pub const fn from_millis(millis: u64) -> Self {
+        Time(millis.saturating_mul(1_000_000))
+    }
+
+    /// This many seconds after [`Time::ZERO`].
+    pub const fn from_secs(secs: u64) -> Self {
+        Time(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// Nanoseconds since [`Time::ZERO`].
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long ago `earlier` was; nothing if it has not been yet.
+    pub const fn since(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+
+    /// Saturates at [`Time::NEVER`].
+    fn add(self, span: Duration) -> Time {
+        Time(self.0.saturating_add(saturating_nanos(span)))
+    }
+}
+
+/// The span in nanoseconds, at most `u64::MAX` (584 years).
+pub(crate) fn saturating_nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        assert_eq!(Time::from_secs(3) + Duration::MAX, Time::NEVER);
+        assert_eq!(Time::from_secs(u64::MAX), Time::NEVER);
+        assert_eq!(Time::from_secs(1).since(Time::NEVER), Duration::ZERO);
+    }
+}

@@ -1,0 +1,103 @@
+//! Where threads meet, every order of their steps is tried: `./test model` builds this with `--cfg loom`.
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use evenkeel_core::server::GateLocal;
+use evenkeel_core::{
+    BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Outcome, Picker, PolicyName, Readiness, Refusal,
+    RequestMeta, Rng, Server, ServerConfig, Time,
+};
+use loom::thread;
+
+const NOW: Time = Time::from_secs(100);
+
+/// A client of one backend that may have so many requests in flight.
+fn client(active_max: u32, policy: PolicyName) -> (Client, Arc<Picker>) {
+    let mut config = ClientConfig { policy, ..ClientConfig::default() };
+    config.flow.active_max = active_max;
+    let mut client = Client::new(NOW, config, &mut Rng::from_seed(1)).unwrap();
+    let only = BackendSpec { id: BackendId(1), ordinal: None };
+    client.handle_backends(NOW, BackendList::new([only]).unwrap()).unwrap();
+    while let Some(action) = client.poll_action() {
+        client.handle_connected(NOW, action.backend(), Readiness::Ready);
+    }
+    let picker = client.poll_picker().unwrap();
+    (client, picker)
+}
+
+fn begin(picker: &Picker, local: &mut Local) -> Result<evenkeel_core::Ticket, Refusal> {
+    picker.begin(local, NOW, &RequestMeta::default(), &mut Rng::from_seed(1))
+}
+
+#[test]
+fn two_threads_never_share_the_last_place() {
+    loom::model(|| {
+        let (client, picker) = client(1, PolicyName::RoundRobin);
+        let other = Arc::clone(&picker);
+        let thread = thread::spawn(move || begin(&other, &mut Local::default()).ok());
+        let mine = begin(&picker, &mut Local::default()).ok();
+        let theirs = thread.join().unwrap();
+
+        assert!(mine.is_some() != theirs.is_some(), "one of them has it, and only one");
+        mine.into_iter().chain(theirs).for_each(|ticket| picker.finish(NOW, ticket, Outcome::Served, None));
+        assert_eq!(client.snapshot(NOW).backends[0].active, 0);
+    });
+}
+
+#[test]
+fn room_given_back_is_seen_even_by_a_thread_that_remembers_all_full() {
+    loom::model(|| {
+        let (_client, picker) = client(1, PolicyName::LeastLoaded);
+        let mut local = Local::default();
+        let ticket = begin(&picker, &mut local).unwrap();
+        let other = Arc::clone(&picker);
+        let thread = thread::spawn(move || other.finish(NOW, ticket, Outcome::Served, None));
+        // May come before, during or after; whatever it remembers must not outlive the place given back.
+        let early = begin(&picker, &mut local);
+        thread.join().unwrap();
+
+        match early {
+            Ok(ticket) => picker.finish(NOW, ticket, Outcome::Served, None),
+            Err(refusal) => assert_eq!(refusal, Refusal::AllFull),
+        }
+        let late = begin(&picker, &mut local).expect("the place is free");
+        picker.finish(NOW, late, Outcome::Served, None);
+    });
+}
+
+#[test]
+fn errors_counted_by_two_threads_are_both_counted() {
+    loom::model(|| {
+        let (client, picker) = client(2, PolicyName::RoundRobin);
+        let tickets = {
+            let mut local = Local::default();
+            [begin(&picker, &mut local).unwrap(), begin(&picker, &mut local).unwrap()]
+        };
+        let [mine, theirs] = tickets;
+        let other = Arc::clone(&picker);
+        let thread = thread::spawn(move || other.finish(NOW, theirs, Outcome::Failed, None));
+        picker.finish(NOW, mine, Outcome::Failed, None);
+        thread.join().unwrap();
+
+        let backend = &client.snapshot(NOW).backends[0];
+        assert_eq!((backend.recent_errors, backend.ended(Outcome::Failed)), (2, 2));
+    });
+}
+
+#[test]
+fn a_draining_server_never_overlooks_a_request_in_flight() {
+    loom::model(|| {
+        let mut server = Server::new(NOW, ServerConfig::default()).unwrap();
+        server.handle_ready(NOW);
+        let gate = Arc::clone(server.gate());
+        let admission =
+            gate.admit(&mut GateLocal::default(), NOW, &RequestMeta::default(), &mut Rng::from_seed(1)).unwrap();
+        let thread = thread::spawn(move || gate.finish(NOW, admission, Outcome::Served));
+        let during = server.snapshot(NOW).in_flight;
+        thread.join().unwrap();
+
+        assert!(during <= 1);
+        assert_eq!(server.snapshot(NOW).in_flight, 0);
+    });
+}

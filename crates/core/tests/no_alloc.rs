@@ -1,0 +1,87 @@
+//! The request path allocates nothing: counted by an allocator of our own.
+#![allow(unsafe_code, reason = "an allocator can only be written with it")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use evenkeel_core::server::GateLocal;
+use evenkeel_core::{LoadReport, Outcome, PolicyName, Rng, Server, ServerConfig};
+use support::{Fixture, NOW, config, meta};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator as it came; counting touches no memory of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`, and all memory comes from the system's allocator.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn allocations_of(mut work: impl FnMut()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn the_counter_sees_an_allocation() {
+    assert_eq!(allocations_of(|| drop(std::hint::black_box(Box::new(7)))), 1);
+}
+
+#[test]
+fn begin_and_finish_allocate_nothing() {
+    for policy in PolicyName::BUILT {
+        for backends in [1, 20, 1_000] {
+            let mut settings = config(policy);
+            settings.flow.active_max = 1;
+            let mut fixture = Fixture::new(settings, backends, 1);
+            let report = LoadReport { utilization: Some(0.5), ..LoadReport::default() };
+            let mut tickets = Vec::with_capacity(backends as usize);
+
+            let count = allocations_of(|| {
+                while let Ok(ticket) = fixture.begin(NOW) {
+                    tickets.push(ticket);
+                }
+                assert!(fixture.begin(NOW).is_err(), "refusals too");
+                for ticket in tickets.drain(..) {
+                    fixture.picker.finish(NOW, ticket, Outcome::Failed, Some(&report));
+                }
+            });
+
+            assert_eq!(count, 0, "{policy} {backends}");
+        }
+    }
+}
+
+#[test]
+fn the_gate_allocates_nothing() {
+    let mut server = Server::new(NOW, ServerConfig::default()).unwrap();
+    server.handle_ready(NOW);
+    let (gate, mut local, mut rng) = (server.gate().clone(), GateLocal::default(), Rng::from_seed(1));
+
+    let count = allocations_of(|| {
+        for _ in 0..1_000 {
+            let admission = gate.admit(&mut local, NOW, &meta(), &mut rng).unwrap();
+            std::hint::black_box(gate.report());
+            gate.finish(NOW, admission, Outcome::Served);
+        }
+    });
+
+    assert_eq!(count, 0);
+}
