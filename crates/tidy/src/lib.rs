@@ -2,7 +2,7 @@
 //!
 //! Each file in `tests/` is one rule: `arrows` (who may depend on whom), `purity` (what core may not touch), `size`
 //! (how long a file and a function may be), `words` (what may not be written), `mechanisms` (every mechanism has a
-//! file and a test). This library holds what they share: the files of the tree, Rust source without its comments
+//! file and a test), `defaults` (every default is documented as it is). This library holds what they share: the files of the tree, Rust source without its comments
 //! and strings, and findings. Every rule is also run on a bad sample, so that it is known to be able to fail.
 
 use std::fmt;

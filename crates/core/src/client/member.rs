@@ -17,13 +17,16 @@ pub(crate) struct Member {
     pub(crate) since: Time,
     /// When to try to connect; `None` while trying or connected.
     pub(crate) retry_at: Option<Time>,
+    /// Whether another should stand in for it, as of the last look.
+    pub(crate) written_off: bool,
     backoff: Backoff,
 }
 
 impl Member {
     /// Being connected to for the first time.
     pub(crate) fn new(now: Time, slot: u32) -> Self {
-        Member { slot, state: BackendState::Refusing, since: now, retry_at: None, backoff: Backoff::default() }
+        let state = BackendState::Refusing;
+        Member { slot, state, since: now, retry_at: None, written_off: false, backoff: Backoff::default() }
     }
 
     /// Takes in what happened; says whether the state changed.
@@ -44,19 +47,21 @@ impl Member {
         before != self.state
     }
 
-    /// Whether another should stand in for it: it asked for nothing new, or has been away for too long.
-    pub(crate) fn is_written_off(&self, now: Time, replace_after: Duration) -> bool {
-        match self.state {
+    /// Looks whether another should stand in for it: it asked for nothing new, or has been away for too long. Says
+    /// whether that is news.
+    pub(crate) fn look(&mut self, now: Time, replace_after: Duration) -> bool {
+        let written_off = match self.state {
             BackendState::Healthy => false,
             BackendState::LameDuck => true,
             BackendState::Refusing => now.since(self.since) >= replace_after,
-        }
+        };
+        std::mem::replace(&mut self.written_off, written_off) != written_off
     }
 
     /// When it next needs the brain's attention by itself.
     pub(crate) fn next_timeout(&self, now: Time, replace_after: Duration) -> Option<Time> {
-        let write_off = self.since + replace_after;
-        let write_off = (self.state == BackendState::Refusing && write_off > now).then_some(write_off);
+        let waits = self.state == BackendState::Refusing && !self.written_off;
+        let write_off = waits.then(|| (self.since + replace_after).max(now));
         [self.retry_at, write_off].into_iter().flatten().min()
     }
 

@@ -185,7 +185,9 @@ impl Client {
     pub fn handle_timeout(&mut self, now: Time) {
         self.on_clock(now);
         self.actions.extend(self.roster.due(now).map(Action::Connect));
-        self.replan();
+        if self.roster.look(now, self.config.subset.replace_after) {
+            self.replan();
+        }
         self.roster.free_rested(now);
         if self.refit_at.is_some_and(|at| at <= now) {
             self.refit_at = self.policy.refit_period().map(|period| now + period);
@@ -223,9 +225,11 @@ impl Client {
     pub fn snapshot(&self, now: Time) -> ClientSnapshot {
         let picker = self.picker();
         let among = picker.candidates_for(Kind::Unary);
+        let mut healthy = 0..;
         let backends = self.roster.members().map(|(backend, member)| {
-            let position = picker.candidates.iter().position(|candidate| candidate.backend == backend);
-            let weight = position.map(|place| self.policy.weight(now, &among, place));
+            // Candidates are the healthy members, in the same order.
+            let place = (member.state == BackendState::Healthy).then(|| healthy.next()).flatten();
+            let weight = place.map(|place| self.policy.weight(now, &among, place));
             self.roster.snapshot_of(now, backend, member, weight, picker.forgetting)
         });
         ClientSnapshot {
@@ -242,8 +246,11 @@ impl Client {
 
     fn on_event(&mut self, now: Time, backend: BackendId, event: HealthEvent) -> Option<StateChange> {
         self.on_clock(now);
-        let (from, to) = self.roster.on_event(now, backend, event, &self.config.backoff, &mut self.rng)?;
-        self.replan();
+        let (from, member) = self.roster.on_event(now, backend, event, &self.config.backoff, &mut self.rng)?;
+        let to = member.state;
+        if member.look(now, self.config.subset.replace_after) {
+            self.replan();
+        }
         (from != to).then(|| {
             self.changed = true;
             StateChange { backend, from, to }
@@ -252,7 +259,7 @@ impl Client {
 
     /// Connects to whom it should be connected to now, and lets go of the others.
     fn replan(&mut self) {
-        let plan = self.roster.replan(self.now, self.config.subset.replace_after);
+        let plan = self.roster.replan(self.now);
         self.changed |= !plan.dropped.is_empty();
         self.actions.extend(plan.dropped.into_iter().map(Action::Disconnect));
         self.actions.extend(plan.added.into_iter().map(Action::Connect));

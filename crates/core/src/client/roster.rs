@@ -47,9 +47,14 @@ impl Roster {
         self.wished = wished;
     }
 
+    /// Looks at every member; says whether someone is written off, or not any more, who was not before.
+    pub(crate) fn look(&mut self, now: Time, replace_after: Duration) -> bool {
+        self.members.values_mut().fold(false, |news, member| member.look(now, replace_after) | news)
+    }
+
     /// Adds and drops members until it is who it should be.
-    pub(crate) fn replan(&mut self, now: Time, replace_after: Duration) -> Plan {
-        let wanted = self.wanted(now, replace_after);
+    pub(crate) fn replan(&mut self, now: Time) -> Plan {
+        let wanted = self.wanted();
         let mut plan = Plan::default();
         plan.dropped.extend(self.members.keys().filter(|&backend| !wanted.contains(backend)));
         plan.added.extend(wanted.iter().filter(|&backend| !self.members.contains_key(backend)));
@@ -65,7 +70,7 @@ impl Roster {
         plan
     }
 
-    fn wanted(&self, now: Time, replace_after: Duration) -> BTreeSet<BackendId> {
+    fn wanted(&self) -> BTreeSet<BackendId> {
         let mut counted = 0;
         let mut wanted = BTreeSet::new();
         for &backend in &self.order {
@@ -73,14 +78,13 @@ impl Roster {
                 break;
             }
             wanted.insert(backend);
-            let written_off =
-                self.members.get(&backend).is_some_and(|member| member.is_written_off(now, replace_after));
+            let written_off = self.members.get(&backend).is_some_and(|member| member.written_off);
             counted += usize::from(!written_off);
         }
         wanted
     }
 
-    /// The state before and after, if the backend is in use.
+    /// The state before, and the member as it is now, if the backend is in use.
     pub(crate) fn on_event(
         &mut self,
         now: Time,
@@ -88,13 +92,13 @@ impl Roster {
         event: HealthEvent,
         config: &BackoffConfig,
         rng: &mut Rng,
-    ) -> Option<(BackendState, BackendState)> {
+    ) -> Option<(BackendState, &mut Member)> {
         let member = self.members.get_mut(&backend)?;
         let before = member.state;
         if member.on_event(now, event, config, rng) {
             self.changes[before as usize][member.state as usize] += 1;
         }
-        Some((before, member.state))
+        Some((before, member))
     }
 
     pub(crate) fn on_report(&self, now: Time, backend: BackendId, report: &LoadReport) {

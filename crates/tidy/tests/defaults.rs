@@ -1,0 +1,96 @@
+//! Every default stands in `docs/defaults.md` with the value the code has.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use evenkeel_core::client::pick::SCAN_MAX;
+use evenkeel_core::client::{BackoffConfig, ErrorsConfig, FlowConfig, SubsetConfig};
+use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, Time};
+use evenkeel_tidy::{Finding, assert_none, tree};
+
+const TABLE: &str = "docs/defaults.md";
+
+#[test]
+fn every_default_is_documented_as_it_is() {
+    let text = tree::text(Path::new(TABLE)).expect("the table is UTF-8");
+    assert_none("docs/defaults.md says what the code does", &check(&text, &defaults()));
+}
+
+#[test]
+fn a_wrong_value_a_missing_row_and_a_row_too_many_are_found() {
+    let table = "| setting | default | source | at half | at double |\n|---|---|---|---|---|\n\
+                 | `a` | 1 | x | y | z |\n| `gone` | 2 | x | y | z |\n| `short` | 3 | x |\n| `bare` | 4 | x | | z |";
+    let code = BTreeMap::from([("a", "7".to_owned()), ("b", "8".to_owned()), ("bare", "4".to_owned())]);
+    let found: Vec<String> = check(table, &code).into_iter().map(|finding| finding.what).collect();
+    let expected = [
+        "`a` is 7 in the code, not 1",
+        "no setting `gone` in the code",
+        "a row has five cells, this one 3",
+        "`bare`: a cell is empty",
+        "`b` is missing",
+    ];
+    assert_eq!(found, expected);
+}
+
+fn check(table: &str, code: &BTreeMap<&'static str, String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut seen = Vec::new();
+    for (line, row) in (1..).zip(table.lines()).filter(|(_, row)| row.starts_with("| `")) {
+        let mut wrong = |what: String| findings.push(Finding::new(Path::new(TABLE), line, what));
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [setting, value, ..] = cells[..] else { continue };
+        let setting = setting.trim_matches('`');
+        seen.push(setting.to_owned());
+        if cells.len() != 5 {
+            wrong(format!("a row has five cells, this one {}", cells.len()));
+            continue;
+        }
+        if cells.iter().any(|cell| cell.is_empty()) {
+            wrong(format!("`{setting}`: a cell is empty"));
+        }
+        match code.get(setting) {
+            None => wrong(format!("no setting `{setting}` in the code")),
+            Some(actual) if actual != value => wrong(format!("`{setting}` is {actual} in the code, not {value}")),
+            Some(_) => {}
+        }
+    }
+    let missing = code.keys().filter(|setting| !seen.iter().any(|one| one == *setting));
+    findings.extend(missing.map(|setting| Finding::new(Path::new(TABLE), 1, format!("`{setting}` is missing"))));
+    findings
+}
+
+/// Every field by name: a field that is added does not compile until it is listed here.
+fn defaults() -> BTreeMap<&'static str, String> {
+    let ClientConfig { subset, policy, flow, errors, backoff } = ClientConfig::default();
+    let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
+    let FlowConfig { active_max, streams_max } = flow;
+    let ErrorsConfig { half_life } = errors;
+    let BackoffConfig { first, most, jitter } = backoff;
+    let ServerConfig { drain_least, drain_most, drain_poll, close_most } = ServerConfig::default();
+    let RequestMeta { criticality, deadline, attempt, kind, customer } = RequestMeta::default();
+    let none = |is_none: bool| if is_none { "none".to_owned() } else { "some".to_owned() };
+    BTreeMap::from([
+        ("client.policy", policy.to_string()),
+        ("client.least_loaded.scan_max", SCAN_MAX.to_string()),
+        ("client.subset.size", size.to_string()),
+        ("client.subset.algorithm", none(algorithm.is_none())),
+        ("client.subset.client", none(client.is_none())),
+        ("client.subset.seed", seed.to_string()),
+        ("client.subset.replace_after", format!("{replace_after:?}")),
+        ("client.flow.active_max", active_max.to_string()),
+        ("client.flow.streams_max", streams_max.to_string()),
+        ("client.errors.half_life", format!("{half_life:?}")),
+        ("client.backoff.first", format!("{first:?}")),
+        ("client.backoff.most", format!("{most:?}")),
+        ("client.backoff.jitter", jitter.to_string()),
+        ("server.drain_least", format!("{drain_least:?}")),
+        ("server.drain_most", format!("{drain_most:?}")),
+        ("server.drain_poll", format!("{drain_poll:?}")),
+        ("server.close_most", format!("{close_most:?}")),
+        ("request.criticality", criticality.to_string()),
+        ("request.deadline", none(deadline == Time::NEVER)),
+        ("request.attempt", attempt.to_string()),
+        ("request.kind", format!("{kind:?}")),
+        ("request.customer", customer.0.to_string()),
+    ])
+}
