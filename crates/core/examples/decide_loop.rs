@@ -19,9 +19,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // One write each, so that the trace shows each line as one call.
     std::io::stderr().write_all(b"decide-loop: begin\n")?;
-    let served = decide(&pickers, &server, &mut rng);
+    let answered = decide(&pickers, &server, &mut rng);
     std::io::stderr().write_all(b"decide-loop: end\n")?;
-    println!("{served} requests served");
+    println!("{answered} requests served");
     Ok(())
 }
 
@@ -38,7 +38,7 @@ fn picker(policy: PolicyName, rng: &mut Rng) -> Result<Arc<Picker>, Box<dyn std:
 fn decide(pickers: &[Arc<Picker>], server: &Server, rng: &mut Rng) -> u64 {
     let (mut local, mut gate_local, meta) = (Local::default(), GateLocal::default(), RequestMeta::default());
     let report = LoadReport { utilization: Some(0.4), ..LoadReport::default() };
-    let mut served = 0;
+    let mut answered = 0;
     for step in 0..1_000_000u64 {
         let now = Time::from_nanos(step * 1_000);
         let picker = &pickers[step as usize % pickers.len()];
@@ -48,7 +48,7 @@ fn decide(pickers: &[Arc<Picker>], server: &Server, rng: &mut Rng) -> u64 {
         }
         let outcome = if step % 100 == 0 { Outcome::Failed } else { Outcome::Served };
         picker.finish(now, ticket, outcome, Some(&report));
-        served += 1;
+        answered += 1;
     }
-    served
+    answered
 }

@@ -31,6 +31,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The example of the README, so that it is built and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod sync;
 
 mod config;

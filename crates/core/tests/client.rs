@@ -1,4 +1,5 @@
 //! The slow brain of a client: connections, states, stand-ins, absurd input.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -217,12 +218,13 @@ fn settings_change_at_run_time_and_bad_ones_leave_everything_as_it_was() {
     let error = fixture.client.handle_config(NOW, other).unwrap_err();
     assert_eq!(error.field, "policy");
     assert_eq!(fixture.client.snapshot(NOW).policy, PolicyName::LeastLoaded);
-    rest.into_iter().chain([ticket]).for_each(|t| fixture.picker.finish(NOW, t, Outcome::Served, None));
+    fixture.finish_all(rest.into_iter().chain([ticket]));
 }
 
 #[test]
 fn every_bad_value_is_refused_with_its_field() {
-    let bad: [(&str, fn(&mut ClientConfig)); 9] = [
+    type Spoil = fn(&mut ClientConfig);
+    let bad: [(&str, Spoil); 9] = [
         ("subset.size", |c| c.subset.size = 0),
         ("subset.replace_after", |c| c.subset.replace_after = Duration::MAX),
         ("subset.client", |c| c.subset.algorithm = Some(Algorithm::Even)),

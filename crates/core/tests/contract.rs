@@ -3,6 +3,7 @@
 //! Every kind of call is used as a driver would use it: events in, actions out, timeouts kept, pickers published.
 //! Halfway one server is told to stop and another is killed; everything that began must end, and nothing may fail
 //! but what was in flight on the one that was killed.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Where threads meet, every order of their steps is tried: `./test model` builds this with `--cfg loom`.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(loom)]
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! The request path allocates nothing: counted by an allocator of our own.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(unsafe_code, reason = "an allocator can only be written with it")]
 
 mod support;

@@ -1,4 +1,5 @@
 //! One suite that every policy must pass, and what is special about each.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -49,7 +50,7 @@ fn load_in_flight_is_even_when_nothing_ends() {
         if policy != PolicyName::P2c {
             assert_eq!(in_flight, [10; 20], "{policy}");
         }
-        tickets.into_iter().for_each(|ticket| fixture.picker.finish(NOW, ticket, Outcome::Served, None));
+        fixture.finish_all(tickets);
     });
 }
 
@@ -69,7 +70,7 @@ fn none_usable_and_all_full_are_told_apart() {
         let ticket = fixture.begin(NOW).unwrap();
         assert_eq!(ticket.backend(), backend, "{policy}: the only one with room");
         tickets.push(ticket);
-        tickets.into_iter().for_each(|ticket| fixture.picker.finish(NOW, ticket, Outcome::Served, None));
+        fixture.finish_all(tickets);
 
         for number in 0..3 {
             fixture.client.handle_readiness(NOW, id(number), Readiness::LameDuck);
@@ -106,7 +107,7 @@ fn streams_do_not_take_the_room_of_requests() {
         let requests: Vec<Ticket> = (0..6).map(|_| open(&meta()).unwrap()).collect();
         assert_eq!(open(&meta()).unwrap_err(), Refusal::AllFull, "{policy}");
 
-        requests.into_iter().chain(streams).for_each(|t| fixture.picker.finish(NOW, t, Outcome::Served, None));
+        fixture.finish_all(requests.into_iter().chain(streams));
         assert!(fixture.client.snapshot(NOW).backends.iter().all(|b| (b.active, b.streams) == (0, 0)));
     });
 }
@@ -175,7 +176,7 @@ fn backends_that_join_and_leave_midway_lose_no_request_and_no_count() {
         joined = shares(&mut fixture, 8, 300);
         assert_eq!(joined[3..], [0; 5], "{policy}");
 
-        before.into_iter().for_each(|ticket| fixture.picker.finish(NOW, ticket, Outcome::Served, None));
+        fixture.finish_all(before);
         assert!(fixture.client.snapshot(NOW).backends.iter().all(|backend| backend.active == 0));
     });
 }

@@ -1,4 +1,5 @@
 //! The life of a server task: ready, lame duck, drained, gone; what it reports.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 

@@ -120,7 +120,9 @@ impl Churn {
         let mut worst_client = 0;
         let mut holds = vec![u32::MAX; before.shape.backends.max(after.shape.backends) as usize];
         for ((row, later), client) in before.rows.iter().zip(&after.rows).zip(0..) {
-            later.iter().for_each(|&backend| holds[backend as usize] = client);
+            for &backend in later {
+                holds[backend as usize] = client;
+            }
             let gone = row.iter().filter(|&&backend| holds[backend as usize] != client).count() as u64;
             lost += gone;
             worst_client = worst_client.max(gone);

@@ -42,7 +42,9 @@ fn binomial(n: u32, p: f64) -> Vec<f64> {
         mass[x] = mass[x + 1] / odds * (x + 1) as f64 / (n as usize - x) as f64;
     }
     let total: f64 = mass.iter().sum();
-    mass.iter_mut().for_each(|m| *m /= total);
+    for share in &mut mass {
+        *share /= total;
+    }
     mass
 }
 

@@ -100,12 +100,14 @@ impl Rate {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "sums of powers of two are exact")]
 mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the platform's exp is what ours is compared with")]
     fn decay_is_a_power_of_two_to_the_last_digits() {
         for step in 0..400u32 {
             let exact = (-f64::from(step) * 0.05 * std::f64::consts::LN_2).exp();

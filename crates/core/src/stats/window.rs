@@ -76,6 +76,7 @@ impl<const N: usize> Window<N> {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "sums of powers of two are exact")]
 mod tests {
     use super::*;
 

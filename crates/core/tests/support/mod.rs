@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use evenkeel_core::client::pick::Policy;
 use evenkeel_core::{
-    BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Picker, PolicyName, Readiness, RequestMeta, Rng,
-    Time,
+    BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Outcome, Picker, PolicyName, Readiness, Refusal,
+    RequestMeta, Rng, Ticket, Time,
 };
 
 pub(crate) const NOW: Time = Time::from_secs(1_000);
@@ -68,8 +68,15 @@ impl Fixture {
         Fixture { client, picker, local: Local::default(), rng }
     }
 
-    pub(crate) fn begin(&mut self, now: Time) -> Result<evenkeel_core::Ticket, evenkeel_core::Refusal> {
+    pub(crate) fn begin(&mut self, now: Time) -> Result<Ticket, Refusal> {
         self.picker.begin(&mut self.local, now, &meta(), &mut self.rng)
+    }
+
+    /// Every one of them was served.
+    pub(crate) fn finish_all(&self, tickets: impl IntoIterator<Item = Ticket>) {
+        for ticket in tickets {
+            self.picker.finish(NOW, ticket, Outcome::Served, None);
+        }
     }
 
     /// Takes over what the client decided since.
