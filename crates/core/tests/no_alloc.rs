@@ -1,4 +1,4 @@
-//! The request path allocates nothing: counted by an allocator of our own.
+//! The request path allocates nothing, and a client holds memory for its subset only: counted by an allocator of our own.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(unsafe_code, reason = "an allocator can only be written with it")]
 
@@ -8,24 +8,28 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use evenkeel_core::server::GateLocal;
-use evenkeel_core::{LoadReport, Outcome, PolicyName, Rng, Server, ServerConfig};
+use evenkeel_core::{Client, ClientConfig, LoadReport, Outcome, PolicyName, Rng, Server, ServerConfig};
 use support::{Fixture, NOW, config, meta};
 
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Bytes this thread allocated and has not given back.
+    static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: everything is passed on to the system's allocator as it came; counting touches no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        HELD.set(HELD.get().wrapping_add(layout.size()));
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        HELD.set(HELD.get().wrapping_sub(layout.size()));
         // SAFETY: the caller keeps the contract of `dealloc`, and all memory comes from the system's allocator.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -85,4 +89,24 @@ fn the_gate_allocates_nothing() {
     });
 
     assert_eq!(count, 0);
+}
+
+/// Bytes a connected client holds beyond the list of backends, which it shares.
+fn held_by_a_client_of(count: u32) -> usize {
+    let list = support::backends(count);
+    let before = HELD.get();
+    let mut client = Client::new(NOW, ClientConfig::default(), &mut Rng::from_seed(1)).unwrap();
+    client.handle_backends(NOW, list.clone()).unwrap();
+    let picker = support::connect_all(&mut client, NOW);
+    let held = HELD.get().wrapping_sub(before);
+    drop((picker, client));
+    held
+}
+
+#[test]
+fn a_client_holds_memory_for_its_subset_not_for_the_service() {
+    let (small, large) = (held_by_a_client_of(100), held_by_a_client_of(100_000));
+
+    assert!(small > 0 && large <= small + 1_024, "{small} bytes for 20 of 100, {large} for 20 of 100,000");
+    assert!(large < 20_000, "{large} bytes");
 }

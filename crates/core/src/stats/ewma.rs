@@ -100,8 +100,9 @@ impl Rate {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp, reason = "sums of powers of two are exact")]
 mod tests {
+    #![allow(clippy::float_cmp, reason = "sums of powers of two are exact")]
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);

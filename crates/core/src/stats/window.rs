@@ -76,8 +76,9 @@ impl<const N: usize> Window<N> {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp, reason = "sums of powers of two are exact")]
 mod tests {
+    #![allow(clippy::float_cmp, reason = "sums of powers of two are exact")]
+
     use super::*;
 
     fn at(millis: u64) -> Time {
