@@ -28,7 +28,7 @@ fn after(millis: u64) -> Time {
 #[test]
 fn it_serves_while_it_starts_and_says_when_it_is_ready() {
     let mut server = server();
-    assert_eq!(server.snapshot(NOW).phase.readiness(), Readiness::LameDuck);
+    assert_eq!(server.readiness(), Readiness::LameDuck);
     let early = admit(&server, NOW).expect("what arrives is served");
     server.gate().finish(NOW, early, Outcome::Served);
 

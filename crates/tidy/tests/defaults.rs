@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evenkeel_core::client::pick::SCAN_MAX;
+use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
 use evenkeel_core::client::{BackoffConfig, ErrorsConfig, FlowConfig, SubsetConfig};
 use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, Time};
 use evenkeel_tidy::{Finding, assert_none, tree};
@@ -72,6 +72,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         ("client.policy", policy.to_string()),
         ("client.least_loaded.scan_max", SCAN_MAX.to_string()),
+        ("client.least_loaded.window", WINDOW.to_string()),
         ("client.subset.size", size.to_string()),
         ("client.subset.algorithm", none(algorithm.is_none())),
         ("client.subset.client", none(client.is_none())),

@@ -16,14 +16,15 @@ use crate::time::saturating_nanos;
 /// How errors are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forgetting {
-    half_life_ticks: u32,
+    /// Half-lives in a tick, in units of 2^-32, rounded up: a multiplication where each look would need divisions.
+    half_lives_per_tick: u64,
     most: u32,
 }
 
 impl Forgetting {
     pub(crate) fn new(half_life: Duration, most: u32) -> Self {
         let ticks = (saturating_nanos(half_life) >> TICK_SHIFT).clamp(1, u64::from(u32::MAX));
-        Forgetting { half_life_ticks: ticks as u32, most: most.min(MOST) }
+        Forgetting { half_lives_per_tick: (1u64 << 32).div_ceil(ticks), most: most.min(MOST) }
     }
 }
 
@@ -71,13 +72,10 @@ fn value_at(word: u64, now: u32, forgetting: Forgetting) -> u32 {
         // back, and what it stamped must not stay for as long as it jumped.
         return if stamp.wrapping_sub(now) <= JUMP_TICKS { value } else { 0 };
     }
-    let half_lives = elapsed / forgetting.half_life_ticks;
-    if half_lives >= 32 {
-        return 0;
-    }
-    let value = value >> half_lives;
-    let into = u64::from(elapsed % forgetting.half_life_ticks);
-    value - (u64::from(value) * into / (2 * u64::from(forgetting.half_life_ticks))) as u32
+    let passed = u64::from(elapsed) * forgetting.half_lives_per_tick;
+    let (half_lives, into) = ((passed >> 32) as u32, passed & u64::from(u32::MAX));
+    let value = value.checked_shr(half_lives).unwrap_or(0);
+    value - ((u64::from(value) * into) >> 33) as u32
 }
 
 fn ticks(now: Time) -> u32 {

@@ -34,7 +34,6 @@ use crate::{InvalidConfig, Kind, LoadReport, Readiness, Rng, Time};
 use errors::Forgetting;
 use flow::Limits;
 use pick::Policy;
-use picker::Candidate;
 use roster::Roster;
 use subset::{Algorithm, ClientIdentity, Dealer};
 
@@ -269,7 +268,7 @@ impl Client {
         let flow = &self.config.flow;
         Picker {
             slots: Arc::clone(self.roster.slots()),
-            candidates: self.roster.usable().map(|(backend, slot)| Candidate { backend, slot }).collect(),
+            candidates: self.roster.candidates().collect(),
             policy: Arc::clone(&self.policy),
             limits: Limits { active_max: flow.active_max, streams_max: flow.streams_max },
             forgetting: Forgetting::new(self.config.errors.half_life, flow.active_max),

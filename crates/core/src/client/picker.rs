@@ -10,14 +10,16 @@ use super::errors::Forgetting;
 use super::flow::Limits;
 use super::pick::{Candidates, Policy};
 use super::refusal::Refusal;
-use super::slots::Slots;
+use super::slots::{Slot, Slots};
 use crate::{Kind, LoadReport, Outcome, RequestMeta, Rng, Time};
 
 /// A usable backend and where it is counted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) backend: BackendId,
     pub(crate) slot: u32,
+    /// The slot itself: a policy that looks at many finds each without a detour.
+    pub(crate) counts: Arc<Slot>,
 }
 
 /// Decides for each request; shared by all threads.
@@ -55,7 +57,7 @@ impl Picker {
             local.remember_all_full(self.generation, meta.kind, room);
             Refusal::AllFull
         })?;
-        let Candidate { backend, slot } = self.candidates[picked];
+        let Candidate { backend, slot, .. } = self.candidates[picked];
         Ok(Ticket { backend, slot, kind: meta.kind, began: now })
     }
 
@@ -94,7 +96,7 @@ impl Picker {
 
     /// What a policy sees of the backends for a request of this kind.
     pub(crate) fn candidates_for(&self, kind: Kind) -> Candidates<'_> {
-        Candidates::new(&self.slots, &self.candidates, kind, self.limits.of(kind), self.forgetting)
+        Candidates::new(&self.candidates, kind, self.limits.of(kind), self.forgetting)
     }
 
     /// How many backends can be picked.

@@ -13,7 +13,8 @@ use super::config::BackoffConfig;
 use super::errors::Forgetting;
 use super::health::{BackendState, HealthEvent};
 use super::member::Member;
-use super::slots::{Slot, Slots};
+use super::picker::Candidate;
+use super::slots::Slots;
 use crate::snapshot::BackendSnapshot;
 use crate::{LoadReport, Rng, Time};
 
@@ -57,7 +58,10 @@ impl Roster {
         let wanted = self.wanted();
         let mut plan = Plan::default();
         plan.dropped.extend(self.members.keys().filter(|&backend| !wanted.contains(backend)));
-        plan.added.extend(wanted.iter().filter(|&backend| !self.members.contains_key(backend)));
+        // In the order of preference, so that candidates that follow each other are counted side by side in memory.
+        let missing =
+            self.order.iter().filter(|&backend| wanted.contains(backend) && !self.members.contains_key(backend));
+        plan.added.extend(missing);
         for backend in &plan.dropped {
             if let Some(member) = self.members.remove(backend) {
                 self.resting.push_back((now, member.slot));
@@ -153,10 +157,10 @@ impl Roster {
     }
 
     /// Connected and willing, in the order of preference.
-    pub(crate) fn usable(&self) -> impl Iterator<Item = (BackendId, u32)> {
-        self.order.iter().filter_map(|backend| {
-            let member = self.members.get(backend)?;
-            (member.state == BackendState::Healthy).then_some((*backend, member.slot))
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = Candidate> {
+        let healthy = self.members().filter(|(_, member)| member.state == BackendState::Healthy);
+        healthy.filter_map(|(backend, &Member { slot, .. })| {
+            Some(Candidate { backend, slot, counts: Arc::clone(self.slots.get(slot)?) })
         })
     }
 
@@ -197,7 +201,7 @@ impl Roster {
             weight: weight.map(|(weight, _)| weight),
             why: weight.map_or(member.state.as_str(), |(_, why)| why),
             report: slot.and_then(|slot| slot.report.last()),
-            ended: slot.map_or_else(Default::default, Slot::ended),
+            ended: slot.map_or_else(Default::default, |slot| slot.ended()),
         }
     }
 

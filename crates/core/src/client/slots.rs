@@ -4,7 +4,7 @@
 //! finish it, and no request touches a reference count. Slots come in blocks of doubling size, made by the slow brain
 //! when they are first needed; memory grows with the subset, not with the service.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::errors::RecentErrors;
 use super::flow::InFlight;
@@ -15,7 +15,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What is counted for one backend. Two cache lines of its own: what every request writes, what every answer writes.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))] // in this order: the first line is what a request touches
 pub(crate) struct Slot {
     pub(crate) in_flight: InFlight,
     pub(crate) errors: RecentErrors,
@@ -47,7 +47,7 @@ impl Slot {
 /// All slots of one client, and what it counts for all backends together.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    blocks: [OnceLock<Box<[Slot]>>; BLOCKS],
+    blocks: [OnceLock<Box<[Arc<Slot>]>>; BLOCKS],
     /// Moves whenever a backend that was at its limit gets room again.
     room: AtomicU32,
     refused: [AtomicU64; Refusal::ALL.len()],
@@ -57,16 +57,15 @@ pub(crate) struct Slots {
 impl Slots {
     /// Slot `number`, which the slow brain must have made.
     #[inline]
-    pub(crate) fn get(&self, number: u32) -> Option<&Slot> {
+    pub(crate) fn get(&self, number: u32) -> Option<&Arc<Slot>> {
         let (block, place) = address(number);
         self.blocks.get(block)?.get()?.get(place)
     }
 
     /// Makes sure slot `number` exists. `None` beyond what there can be.
-    pub(crate) fn make(&self, number: u32) -> Option<&Slot> {
+    pub(crate) fn make(&self, number: u32) -> Option<&Arc<Slot>> {
         let (block, place) = address(number);
-        let slots =
-            self.blocks.get(block)?.get_or_init(|| (0..FIRST_BLOCK << block).map(|_| Slot::default()).collect());
+        let slots = self.blocks.get(block)?.get_or_init(|| (0..FIRST_BLOCK << block).map(|_| Arc::default()).collect());
         slots.get(place)
     }
 

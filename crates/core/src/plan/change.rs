@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Dealt, Shape};
+use super::{COUNT_MOST, Dealt, Shape};
 
 /// More or fewer clients or backends: `+1b`, `-10%b`, `+10%c`.
 ///
@@ -34,12 +34,12 @@ impl Change {
         } else {
             u64::from(self.amount)
         };
+        let out_of_range = BadChange::OutOfRange { change: self, of: count };
         let after =
             if self.grows { u64::from(count).checked_add(amount) } else { u64::from(count).checked_sub(amount) };
-        let after = after.and_then(|after| u32::try_from(after).ok()).ok_or(BadChange::LeavesNobody(self))?;
-        let shape =
-            if self.of_clients { Shape { clients: after, ..shape } } else { Shape { backends: after, ..shape } };
-        shape.check().map(|()| shape).map_err(|_| BadChange::LeavesNobody(self))
+        let after = after.and_then(|after| u32::try_from(after).ok());
+        let after = after.filter(|after| (1..=COUNT_MOST).contains(after)).ok_or(out_of_range)?;
+        Ok(if self.of_clients { Shape { clients: after, ..shape } } else { Shape { backends: after, ..shape } })
     }
 }
 
@@ -57,8 +57,13 @@ impl fmt::Display for Change {
 pub enum BadChange {
     /// It does not read as one.
     Unreadable(String),
-    /// It would leave no clients or backends, or more than the planner deals to.
-    LeavesNobody(Change),
+    /// It would leave nobody, or more than the planner deals to.
+    OutOfRange {
+        /// The change.
+        change: Change,
+        /// How many there are now.
+        of: u32,
+    },
 }
 
 impl fmt::Display for BadChange {
@@ -69,8 +74,9 @@ impl fmt::Display for BadChange {
                 "{text:?} is not a change: write a sign, a number, % if it is a share, and b for backends or c for \
                  clients, as in +1b, -10%b, +10%c"
             ),
-            BadChange::LeavesNobody(change) => {
-                write!(f, "{change} would leave fewer than 1 or more than 131072 of them")
+            BadChange::OutOfRange { change, of } => {
+                let side = if change.of_clients { "clients" } else { "backends" };
+                write!(f, "{change} of {of} {side} is not possible: 1 to {COUNT_MOST} must be left")
             }
         }
     }
@@ -107,7 +113,8 @@ pub struct Churn {
     pub before: u64,
     /// Those of clients still there that ended.
     pub lost: u64,
-    /// How few could have ended: what newcomers must be given, or what the removed ones had.
+    /// What an exactly even dealing could not help losing: what newcomers must be given, or what the removed ones had.
+    /// A dealing that gives newcomers less than their share loses less.
     pub least: f64,
     /// The most that ended for one client.
     pub worst_client: u64,
@@ -137,7 +144,7 @@ impl Churn {
     }
 }
 
-/// The least any dealing of the same sizes could lose and stay balanced.
+/// The least any dealing of the same sizes could lose and be exactly even.
 fn least_lost(before: &Dealt, after: &Dealt) -> f64 {
     let stayed = before.rows.len().min(after.rows.len());
     let (old, new) = (before.shape.backends, after.shape.backends);

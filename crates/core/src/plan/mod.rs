@@ -137,5 +137,5 @@ fn numbered(count: u32) -> Result<BackendList, BadBackends> {
     BackendList::new((0..count).map(|number| BackendSpec { id: BackendId(u64::from(number)), ordinal: Some(number) }))
 }
 
-/// More tasks than any service has.
-const COUNT_MOST: u32 = 131_072;
+/// More tasks of a kind than any service has: what the planner deals to at most.
+pub const COUNT_MOST: u32 = 131_072;

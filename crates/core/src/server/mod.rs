@@ -102,6 +102,11 @@ impl Server {
         &self.gate
     }
 
+    /// What a client that connects now is to be told first.
+    pub fn readiness(&self) -> Readiness {
+        self.life.phase().readiness()
+    }
+
     /// Initialised and warm: wants requests. Without effect once it is stopping.
     pub fn handle_ready(&mut self, now: Time) {
         self.enter(now, Phase::Serving);

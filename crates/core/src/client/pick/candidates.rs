@@ -3,13 +3,12 @@
 use crate::client::backend::BackendId;
 use crate::client::errors::Forgetting;
 use crate::client::picker::Candidate;
-use crate::client::slots::{Slot, Slots};
+use crate::client::slots::Slot;
 use crate::{Kind, LoadReport, Time};
 
 /// The connected, willing backends of a subset, numbered from 0, as one request meets them.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates<'a> {
-    slots: &'a Slots,
     list: &'a [Candidate],
     kind: Kind,
     limit: u32,
@@ -17,14 +16,8 @@ pub struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    pub(crate) fn new(
-        slots: &'a Slots,
-        list: &'a [Candidate],
-        kind: Kind,
-        limit: u32,
-        forgetting: Forgetting,
-    ) -> Candidates<'a> {
-        Candidates { slots, list, kind, limit, forgetting }
+    pub(crate) fn new(list: &'a [Candidate], kind: Kind, limit: u32, forgetting: Forgetting) -> Candidates<'a> {
+        Candidates { list, kind, limit, forgetting }
     }
 
     /// How many.
@@ -74,6 +67,6 @@ impl<'a> Candidates<'a> {
 
     #[inline]
     fn slot(&self, position: usize) -> Option<&'a Slot> {
-        self.slots.get(self.list.get(position)?.slot)
+        Some(&*self.list.get(position)?.counts)
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use candidates::Candidates;
-pub use least_loaded::{LeastLoaded, SCAN_MAX};
+pub use least_loaded::{LeastLoaded, SCAN_MAX, WINDOW};
 pub use p2c::PowerOfTwo;
 pub use round_robin::RoundRobin;
 

@@ -1,0 +1,7 @@
+//! How fast evenkeel decides, beside its peers. One binary a bench; `./bench --list` at the root names them.
+
+pub mod clock;
+pub mod decide;
+pub mod report;
+pub mod rounds;
+pub mod subset;
