@@ -1,5 +1,6 @@
 //! `./bench subset`: how often each way of dealing meets the four goals of subsetting.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use evenkeel_bench::subset::{GOALS, Scheme, Score, grid, judge, triples};
@@ -30,9 +31,13 @@ fn main() -> ExitCode {
     let mut rows: Vec<(&str, &str, Score)> = Vec::new();
     for &(name, scheme) in &asked.schemes {
         for (set, cases) in &sets {
-            let progress = |done: usize| eprint!("\r{name} {set}: {done} of {}    ", cases.len());
+            let progress = |done: usize| {
+                if std::io::stderr().is_terminal() {
+                    eprint!("\r{name} {set}: {done} of {} numbers of backends ", cases.len());
+                }
+            };
             rows.push((name, set, judge(scheme, cases, asked.pairs, asked.seed, progress)));
-            eprintln!();
+            eprintln!("\r{name} {set}: judged                              ");
         }
     }
     if asked.json {
