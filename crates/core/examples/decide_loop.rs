@@ -36,13 +36,15 @@ fn picker(policy: PolicyName, rng: &mut Rng) -> Result<Arc<Picker>, Box<dyn std:
 }
 
 fn decide(pickers: &[Arc<Picker>], server: &Server, rng: &mut Rng) -> u64 {
-    let (mut local, mut gate_local, meta) = (Local::default(), GateLocal::default(), RequestMeta::default());
+    let (mut gate_local, meta) = (GateLocal::default(), RequestMeta::default());
+    let mut locals = [(); PolicyName::BUILT.len()].map(|()| Local::default());
     let report = LoadReport { utilization: Some(0.4), ..LoadReport::default() };
     let mut answered = 0;
     for step in 0..1_000_000u64 {
         let now = Time::from_nanos(step * 1_000);
-        let picker = &pickers[step as usize % pickers.len()];
-        let Ok(ticket) = picker.begin(&mut local, now, &meta, rng) else { continue };
+        let turn = step as usize % pickers.len();
+        let (picker, local) = (&pickers[turn], &mut locals[turn]);
+        let Ok(ticket) = picker.begin(local, now, &meta, rng) else { continue };
         if let Ok(admission) = server.gate().admit(&mut gate_local, now, &meta, rng) {
             server.gate().finish(now, admission, Outcome::Served);
         }

@@ -9,7 +9,8 @@
 //! [`Gate`]) decides for each request on shared atomics: no lock, no allocation, no system call.
 //!
 //! ```
-//! use evenkeel_core::{BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Outcome, Readiness, RequestMeta, Rng, Time};
+//! use evenkeel_core::{Action, BackendList, BackendSpec, Client, ClientConfig};
+//! use evenkeel_core::{Local, Outcome, Readiness, RequestMeta, Rng, Time};
 //!
 //! let now = Time::ZERO;
 //! let mut rng = Rng::from_seed(1);
@@ -18,13 +19,15 @@
 //! client.handle_backends(now, backends)?;
 //! while let Some(action) = client.poll_action() {
 //!     // A driver opens the connection and says how it went.
-//!     client.handle_connected(now, action.backend(), Readiness::Ready);
+//!     if let Action::Connect(backend) = action {
+//!         client.handle_connected(now, backend, Readiness::Ready);
+//!     }
 //! }
 //!
 //! let picker = client.poll_picker().expect("connections changed what can be picked");
 //! let mut local = Local::default();
 //! let ticket = picker.begin(&mut local, now, &RequestMeta::default(), &mut rng)?;
-//! println!("send it to {:?}", ticket.backend());
+//! println!("send it to {}", ticket.backend());
 //! picker.finish(now, ticket, Outcome::Served, None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::time::CLOCK_JUMP;
 use crate::{LoadReport, Time};
 
 #[derive(Debug)]
@@ -23,9 +24,14 @@ pub(crate) struct ReportCell {
 }
 
 impl ReportCell {
-    /// Keeps what is not nonsense of `report`; says how many fields were.
+    /// Keeps what is not nonsense of `report`; says how many fields were. One that is a little older than the last is
+    /// left; one that is much older comes from a clock that was set back.
     pub(crate) fn tell(&self, now: Time, report: &LoadReport) -> u32 {
         let (report, nonsense) = report.sanitized();
+        let last = Time::from_nanos(self.told.load(Ordering::Relaxed).saturating_sub(1));
+        if last > now && last.since(now) < CLOCK_JUMP {
+            return nonsense;
+        }
         store(&self.utilization, report.utilization);
         store(&self.utilization_slow, report.utilization_slow);
         store(&self.qps, report.qps);

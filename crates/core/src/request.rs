@@ -38,14 +38,19 @@ pub struct RequestMeta {
     pub customer: CustomerId,
 }
 
+impl RequestMeta {
+    /// A request of which nothing special is known: what `default` gives.
+    pub const PLAIN: RequestMeta = RequestMeta {
+        criticality: Criticality::Critical,
+        deadline: Time::NEVER,
+        attempt: 0,
+        kind: Kind::Unary,
+        customer: CustomerId(0),
+    };
+}
+
 impl Default for RequestMeta {
     fn default() -> Self {
-        RequestMeta {
-            criticality: Criticality::default(),
-            deadline: Time::NEVER,
-            attempt: 0,
-            kind: Kind::Unary,
-            customer: CustomerId::default(),
-        }
+        RequestMeta::PLAIN
     }
 }

@@ -1,8 +1,8 @@
 //! Chance, seeded and pinned for ever.
 //!
 //! Subsets are dealt by each client for itself, on different machines and in different versions of this crate, and
-//! must agree. So the generator, the way a number below a bound is drawn and the shuffle are our own, and golden
-//! vectors hold them: a change here is a new algorithm with a new name, never an improvement of this one.
+//! must agree. So the generator, the way a number below a bound is drawn, the shuffle and the hashes are written here,
+//! and golden vectors hold them: a change here is a new algorithm with a new name, never an improvement of this one.
 
 /// xoshiro256++ seeded through `SplitMix64`: the same numbers on every platform and in every version.
 ///
@@ -117,6 +117,18 @@ mod tests {
             [(); 4].map(|()| rng.next_u64()),
             [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386]
         );
+    }
+
+    #[test]
+    fn golden_vectors_of_all_that_is_drawn_and_hashed() {
+        let mut rng = Rng::from_seed(7);
+        assert_eq!([(); 6].map(|()| rng.below(1_000)), [55, 172, 717, 427, 963, 465]);
+        let mut items: Vec<u32> = (0..10).collect();
+        Rng::from_seed(7).shuffle(&mut items);
+        assert_eq!(items, [3, 8, 9, 4, 6, 7, 2, 5, 1, 0]);
+        assert_eq!(Rng::for_stream(1, 2).next_u64(), 0xbb61_66f9_f678_e6f5);
+        assert_eq!((hash2(1, 2), hash3(1, 2, 3)), (0xbcd9_dbb4_9673_066b, 0x9708_64d0_14d5_e8ef));
+        assert_eq!((hash_name("10.0.0.1:80"), hash_name("")), (0xe057_6a2e_d6c7_34ac, 0xa706_dd2f_4d19_7e6f));
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use crate::client::subset::Algorithm;
-use crate::client::{BackendId, BackendState, PolicyName, Refusal};
+use crate::client::{BackendId, BackendState, Refusal};
 use crate::server::Phase;
 use crate::{LoadReport, Outcome, Time};
 
 /// A client as it is now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientSnapshot {
-    /// Who decides.
-    pub policy: PolicyName,
+    /// The policy that decides, by its name.
+    pub policy: &'static str,
     /// How backends were dealt.
     pub algorithm: Algorithm,
     /// Backends of the service.
@@ -97,9 +97,9 @@ pub struct ServerSnapshot {
     pub too_late: u64,
     /// Requests refused because the server is closed.
     pub closed: u64,
-    /// Clients that watch and have not yet acknowledged the last announcement.
-    pub unacknowledged: u32,
-    /// How long it has been draining, while it is.
+    /// Clients that watch and have not yet acknowledged the last announcement; unknown while it is being made.
+    pub unacknowledged: Option<u32>,
+    /// How long ago it was told to end, if it was.
     pub draining_for: Option<Duration>,
     /// What it tells its clients.
     pub report: LoadReport,

@@ -48,6 +48,14 @@ impl Time {
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// The same distance from `after` as this is from `before`, for a clock that was set; saturates at both ends.
+    pub(crate) fn moved(self, before: Time, after: Time) -> Time {
+        if self >= before {
+            return after + self.since(before);
+        }
+        Time(after.0.saturating_sub(before.0 - self.0))
+    }
 }
 
 impl Add<Duration> for Time {
@@ -58,6 +66,9 @@ impl Add<Duration> for Time {
         Time(self.0.saturating_add(saturating_nanos(span)))
     }
 }
+
+/// Threads read the clock a little apart, and answers overtake each other; more than this is a clock that was set back.
+pub(crate) const CLOCK_JUMP: Duration = Duration::from_secs(1);
 
 /// The span in nanoseconds, at most `u64::MAX` (584 years).
 pub(crate) fn saturating_nanos(span: Duration) -> u64 {
@@ -73,5 +84,8 @@ mod tests {
         assert_eq!(Time::from_secs(3) + Duration::MAX, Time::NEVER);
         assert_eq!(Time::from_secs(u64::MAX), Time::NEVER);
         assert_eq!(Time::from_secs(1).since(Time::NEVER), Duration::ZERO);
+        assert_eq!(Time::from_secs(9).moved(Time::from_secs(10), Time::from_secs(4)), Time::from_secs(3));
+        assert_eq!(Time::from_secs(9).moved(Time::from_secs(20), Time::from_secs(4)), Time::ZERO);
+        assert_eq!(Time::from_secs(12).moved(Time::from_secs(10), Time::from_secs(4)), Time::from_secs(6));
     }
 }

@@ -107,15 +107,108 @@ fn a_lame_duck_is_replaced_at_once_and_never_picked() {
 }
 
 #[test]
-fn when_everything_is_lost_stand_ins_are_bounded_and_all_come_back() {
+fn a_lame_duck_that_exits_or_a_clock_set_back_sends_no_stand_in_away() {
+    let (mut client, members) = three_of_ten();
+    client.handle_readiness(NOW, members[0], Readiness::LameDuck);
+    connect_all(&mut client, NOW);
+    client.handle_lost(NOW + seconds(1), members[0]);
+    assert_eq!(actions(&mut client), [], "the usual end of a restart");
+    client.handle_timeout(Time::from_secs(500));
+    let moved = actions(&mut client);
+    assert!(moved.iter().all(|action| *action == Action::Connect(members[0])), "{moved:?}");
+    assert_eq!(client.poll_picker().map_or(3, |picker| picker.len()), 3);
+}
+
+#[test]
+fn another_dealing_empties_no_picker() {
     let mut settings = ClientConfig::default();
-    settings.subset.size = 5;
-    let mut client = client(settings);
-    client.handle_backends(NOW, backends(1_000)).unwrap();
+    settings.subset.client = Some(3);
+    let mut client = client(settings.clone());
+    client.handle_backends(NOW, backends(3_000)).unwrap();
+    assert_eq!(connect_all(&mut client, NOW).unwrap().len(), 20);
+
+    settings.subset.algorithm = Some(Algorithm::Rounds);
+    client.handle_config(NOW, settings).unwrap();
+    let connects: Vec<Action> = actions(&mut client);
+    assert!(connects.iter().all(|action| matches!(action, Action::Connect(_))), "nobody goes yet: {connects:?}");
+    let mut dropped = 0;
+    for action in &connects {
+        client.handle_connected(NOW, action.backend(), Readiness::Ready);
+        dropped += actions(&mut client).len();
+        assert_eq!(client.poll_picker().unwrap().len(), 20, "one comes, one goes");
+    }
+    assert_eq!(dropped, connects.len());
+}
+
+#[test]
+fn backends_that_left_the_list_go_at_once() {
+    let (mut client, members) = three_of_ten();
+    let others = backends(10).specs().iter().copied().filter(|spec| spec.id != members[0]).collect::<Vec<_>>();
+    client.handle_backends(NOW, BackendList::new(others).unwrap()).unwrap();
+    assert!(actions(&mut client).contains(&Action::Disconnect(members[0])));
+}
+
+#[test]
+fn back_off_starts_over_after_a_day_up_even_if_it_ends_as_a_lame_duck() {
+    let (mut client, members) = three_of_ten();
+    let mut now = NOW;
+    client.handle_lost(now, members[0]);
+    for _ in 0..12 {
+        now = now + seconds(10);
+        client.handle_timeout(now);
+        client.handle_lost(now, members[0]);
+    }
+    client.handle_connected(now, members[0], Readiness::Ready);
+    now = now + seconds(86_400);
+    client.handle_readiness(now, members[0], Readiness::LameDuck);
+    client.handle_lost(now + seconds(2), members[0]);
+    let snapshot = client.snapshot(now + seconds(2));
+    let lost = snapshot.backends.iter().find(|backend| backend.backend == members[0]).unwrap();
+    assert!(lost.retry_at.unwrap() < now + seconds(2) + Duration::from_millis(100));
+}
+
+#[test]
+fn room_given_back_on_an_older_picker_with_a_higher_limit_is_found() {
+    let mut fixture = Fixture::new(config(PolicyName::LeastLoaded), 1, 7);
+    let ticket = fixture.begin(NOW).unwrap();
+    let old = std::sync::Arc::clone(&fixture.picker);
+    let mut lower = config(PolicyName::LeastLoaded);
+    lower.flow.active_max = 1;
+    fixture.client.handle_config(NOW, lower).unwrap();
+    fixture.refresh();
+    assert_eq!(fixture.begin(NOW).unwrap_err(), Refusal::AllFull);
+    old.finish(NOW, ticket, Outcome::Served, None);
+    assert!(fixture.begin(NOW + Duration::from_millis(10)).is_ok());
+}
+
+#[test]
+fn one_local_for_two_clients_confuses_neither() {
+    let mut settings = config(PolicyName::LeastLoaded);
+    settings.flow.active_max = 1;
+    let (mut one, other) = (Fixture::new(settings.clone(), 1, 1), Fixture::new(settings, 1, 2));
+    let _held = one.begin(NOW).unwrap();
+    assert!(one.begin(NOW).is_err());
+    assert!(other.picker.begin(&mut one.local, NOW, &support::meta(), &mut one.rng).is_ok());
+}
+
+#[test]
+fn when_everything_is_lost_stand_ins_are_bounded_and_all_come_back() {
+    let with_a_hole =
+        backends(1_000).specs().iter().copied().filter(|spec| spec.ordinal != Some(17)).collect::<Vec<_>>();
+    for (ordinal, list) in [(None, backends(1_000)), (Some(3), BackendList::new(with_a_hole).unwrap())] {
+        let mut settings = ClientConfig::default();
+        (settings.subset.size, settings.subset.client) = (5, ordinal);
+        let mut client = client(settings);
+        client.handle_backends(NOW, list).unwrap();
+        lose_everything(&mut client);
+    }
+}
+
+fn lose_everything(client: &mut Client) {
     let mut now = NOW;
     let mut tries = 0;
     for _ in 0..2_000 {
-        for action in actions(&mut client) {
+        for action in actions(client) {
             if let Action::Connect(backend) = action {
                 tries += 1;
                 client.handle_lost(now, backend);
@@ -129,7 +222,7 @@ fn when_everything_is_lost_stand_ins_are_bounded_and_all_come_back() {
     assert!(tries < 2_100, "each try waits for its time");
 
     let members: Vec<BackendId> = client.snapshot(now).backends.iter().map(|backend| backend.backend).collect();
-    actions(&mut client);
+    actions(client);
     for backend in members {
         client.handle_connected(now, backend, Readiness::Ready);
     }
@@ -203,6 +296,25 @@ fn slots_of_backends_that_left_are_used_again_only_when_nothing_is_in_flight() {
 }
 
 #[test]
+fn a_client_whose_ordinal_is_taken_away_draws_at_random_again() {
+    let mut settings = ClientConfig::default();
+    settings.subset.client = Some(3);
+    let mut client = client(settings);
+    client.handle_backends(NOW, backends(300)).unwrap();
+    client.handle_config(NOW, ClientConfig::default()).unwrap();
+    assert_eq!(client.snapshot(NOW).algorithm, Algorithm::Random);
+}
+
+#[test]
+fn a_custom_policy_stays_whatever_the_settings_name() {
+    let policy = std::sync::Arc::new(evenkeel_core::client::pick::RoundRobin);
+    let named_otherwise = ClientConfig { policy: PolicyName::Weighted, ..ClientConfig::default() };
+    let mut client = Client::with_custom_policy(NOW, named_otherwise, policy, &mut Rng::from_seed(1)).unwrap();
+    client.handle_config(NOW, config(PolicyName::P2c)).unwrap();
+    assert_eq!(client.snapshot(NOW).policy, "round_robin");
+}
+
+#[test]
 fn settings_change_at_run_time_and_bad_ones_leave_everything_as_it_was() {
     let mut fixture = Fixture::new(config(PolicyName::RoundRobin), 4, 6);
     let ticket = fixture.begin(NOW).unwrap();
@@ -217,7 +329,7 @@ fn settings_change_at_run_time_and_bad_ones_leave_everything_as_it_was() {
     other.policy = PolicyName::Level;
     let error = fixture.client.handle_config(NOW, other).unwrap_err();
     assert_eq!(error.field, "policy");
-    assert_eq!(fixture.client.snapshot(NOW).policy, PolicyName::LeastLoaded);
+    assert_eq!(fixture.client.snapshot(NOW).policy, "least_loaded");
     fixture.finish_all(rest.into_iter().chain([ticket]));
 }
 

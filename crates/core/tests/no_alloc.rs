@@ -6,9 +6,13 @@ mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::time::Duration;
 
 use evenkeel_core::server::GateLocal;
-use evenkeel_core::{Client, ClientConfig, LoadReport, Outcome, PolicyName, Rng, Server, ServerConfig};
+use evenkeel_core::{
+    BackendId, BackendList, BackendSpec, Client, ClientConfig, LoadReport, Outcome, PolicyName, Rng, Server,
+    ServerConfig,
+};
 use support::{Fixture, NOW, config, meta};
 
 struct Counting;
@@ -109,4 +113,20 @@ fn a_client_holds_memory_for_its_subset_not_for_the_service() {
 
     assert!(small > 0 && large <= small + 1_024, "{small} bytes for 20 of 100, {large} for 20 of 100,000");
     assert!(large < 20_000, "{large} bytes");
+}
+
+#[test]
+fn slots_of_backends_that_left_are_lent_again() {
+    let mut fixture = Fixture::new(config(PolicyName::RoundRobin), 3, 1);
+    let mut held = Vec::with_capacity(300);
+    for round in 1..=300u64 {
+        let now = NOW + Duration::from_secs(20 * round);
+        let names = (0..3).map(|n| BackendSpec { id: BackendId(1_000 * round + n), ordinal: None });
+        fixture.client.handle_backends(now, BackendList::new(names).unwrap()).unwrap();
+        fixture.picker = support::connect_all(&mut fixture.client, now).unwrap();
+        fixture.client.handle_timeout(now + Duration::from_secs(11));
+        held.push(HELD.get());
+    }
+
+    assert_eq!(held[20], held[299], "900 backends came and went");
 }

@@ -72,10 +72,59 @@ fn an_idle_server_still_waits_for_late_requests() {
     server.handle_ready(NOW);
     server.handle_stop(NOW);
     actions(&mut server);
+    server.handle_unacknowledged(NOW, 0);
     server.handle_timeout(after(900));
     assert_eq!(actions(&mut server), []);
     server.handle_timeout(after(1_000));
     assert_eq!(actions(&mut server), [ServerAction::Close]);
+}
+
+#[test]
+fn it_never_closes_before_its_announcement_has_gone_out() {
+    let mut server = Server::new(NOW, ServerConfig { drain_least: Duration::ZERO, ..ServerConfig::default() }).unwrap();
+    server.handle_ready(NOW);
+    server.handle_unacknowledged(NOW, 0);
+    actions(&mut server);
+    server.handle_stop(NOW);
+    assert_eq!(actions(&mut server), [ServerAction::Announce(Readiness::LameDuck)]);
+    server.handle_unacknowledged(NOW, 0);
+    assert_eq!(actions(&mut server), [ServerAction::Close]);
+}
+
+#[test]
+fn a_clock_that_wobbles_does_not_cut_the_drain_short() {
+    let mut server = server();
+    server.handle_ready(NOW);
+    server.handle_stop(NOW);
+    server.handle_unacknowledged(NOW, 0);
+    server.handle_timeout(Time::from_millis(999_100));
+    server.handle_timeout(after(110));
+    assert_eq!(server.snapshot(after(110)).phase, Phase::Stopping);
+    server.handle_timeout(after(1_000));
+    assert_eq!(server.snapshot(after(3_000)).draining_for, Some(Duration::from_secs(3)));
+}
+
+#[test]
+fn rates_and_measurements_go_on_after_a_clock_set_back() {
+    let mut server = server();
+    server.handle_ready(NOW);
+    let run = |server: &mut Server, from: Time, requests: u64| {
+        for step in 1..=300 {
+            let now = from + Duration::from_millis(100 * step);
+            for _ in 0..requests {
+                let admission = admit(server, now).unwrap();
+                server.gate().finish(now, admission, Outcome::Served);
+            }
+            server.handle_timeout(now);
+        }
+    };
+    run(&mut server, NOW, 1);
+    run(&mut server, Time::from_secs(1), 100);
+    let qps = server.gate().report().qps.unwrap();
+    assert!(qps > 900.0, "{qps} after 30 s at 1,000");
+
+    server.handle_usage(Time::from_secs(2), Usage::default());
+    assert!(server.poll_timeout().unwrap() <= Time::from_secs(3));
 }
 
 #[test]
@@ -108,6 +157,7 @@ fn a_clock_set_back_lets_it_drain_all_the_same() {
     let mut server = server();
     server.handle_ready(NOW);
     server.handle_stop(NOW);
+    server.handle_unacknowledged(NOW, 0);
     let mut now = Time::from_secs(1);
     server.handle_timeout(now);
     for _ in 0..10_000 {

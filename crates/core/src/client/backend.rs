@@ -7,13 +7,27 @@ use std::sync::Arc;
 use crate::rng::hash_name;
 
 /// One backend task, for as long as it keeps its name. The number is the same on every machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// A driver keeps the address that belongs to each id: an id cannot be dialled.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BackendId(pub u64);
 
 impl BackendId {
     /// The id of the backend with this name or address.
     pub fn from_name(name: &str) -> Self {
         BackendId(hash_name(name))
+    }
+}
+
+impl fmt::Display for BackendId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#018x}", self.0)
+    }
+}
+
+impl fmt::Debug for BackendId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BackendId({self})")
     }
 }
 
@@ -102,7 +116,7 @@ impl BackendList {
         self.specs.is_empty()
     }
 
-    /// Whether all have ordinals (then all do).
+    /// Whether they have ordinals: all or none do.
     pub fn has_ordinals(&self) -> bool {
         self.has_ordinals
     }
@@ -154,7 +168,7 @@ pub enum BadBackends {
 impl fmt::Display for BadBackends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadBackends::DuplicateId(id) => write!(f, "backend {:#018x} is listed twice: list each one once", id.0),
+            BadBackends::DuplicateId(id) => write!(f, "backend {id} is listed twice: list each one once"),
             BadBackends::DuplicateOrdinal(ordinal) => {
                 write!(f, "two backends have ordinal {ordinal}: give each its own")
             }

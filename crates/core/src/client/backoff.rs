@@ -19,10 +19,12 @@ impl Backoff {
         if up_for > self.last_wait {
             self.tries = 0;
         }
-        let doubled = config.first.saturating_mul(1 << self.tries.min(DOUBLINGS_MAX)).min(config.most);
+        // Below the most by the jitter, or half of all clients would wait exactly the most.
+        let most = config.most.div_f64(1.0 + config.jitter);
+        let doubled = config.first.saturating_mul(1 << self.tries.min(DOUBLINGS_MAX)).min(most);
         self.tries = self.tries.saturating_add(1);
         let swing = 1.0 + config.jitter * (2.0 * rng.unit() - 1.0);
-        self.last_wait = doubled.mul_f64(swing).min(config.most);
+        self.last_wait = doubled.mul_f64(swing);
         now + self.last_wait
     }
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::pick::PolicyName;
-use super::subset::Algorithm;
+use super::subset::{Algorithm, no_client_ordinal};
 use crate::InvalidConfig;
 use crate::config::in_range;
+use crate::plan::COUNT_MOST;
 
 /// All settings of a client, swapped whole and checked first.
 ///
@@ -102,9 +103,14 @@ impl Default for BackoffConfig {
 impl ClientConfig {
     /// Says what is wrong, if anything is.
     pub fn check(&self) -> Result<(), InvalidConfig> {
+        self.check_all_but_policy()?;
+        self.policy.build().map(drop)
+    }
+
+    pub(crate) fn check_all_but_policy(&self) -> Result<(), InvalidConfig> {
         let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
-        in_range("subset.size", self.subset.size, 1, SUBSET_SIZE_MOST)?;
-        in_range("subset.replace_after", self.subset.replace_after, Duration::ZERO, hour)?;
+        in_range("subset.size", self.subset.size, 1, COUNT_MOST)?;
+        in_range("subset.replace_after", self.subset.replace_after, 10 * millisecond, hour)?;
         in_range("flow.active_max", self.flow.active_max, 1, IN_FLIGHT_MOST)?;
         in_range("flow.streams_max", self.flow.streams_max, 1, IN_FLIGHT_MOST)?;
         in_range("errors.half_life", self.errors.half_life, Duration::from_millis(10), hour)?;
@@ -112,17 +118,11 @@ impl ClientConfig {
         in_range("backoff.most", self.backoff.most, self.backoff.first, hour)?;
         in_range("backoff.jitter", self.backoff.jitter, 0.0, 0.9)?;
         if self.subset.client.is_none() && self.subset.algorithm.is_some_and(Algorithm::needs_client_ordinal) {
-            return Err(InvalidConfig::new(
-                "subset.client",
-                self.subset.client,
-                "this algorithm deals by the client's ordinal: set it, or choose algorithm random",
-            ));
+            return Err(no_client_ordinal());
         }
-        self.policy.build().map(drop)
+        Ok(())
     }
 }
 
-/// No service is larger.
-const SUBSET_SIZE_MOST: u32 = 131_072;
 /// More cannot be meant; a connection carries no more streams in practice.
 const IN_FLIGHT_MOST: u32 = 1_000_000;

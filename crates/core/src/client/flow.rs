@@ -56,7 +56,8 @@ impl InFlight {
 
     /// Requests and streams open now.
     pub(crate) fn counts(&self) -> (u32, u32) {
-        let word = self.0.load(Ordering::Relaxed);
+        // Acquires what was written before the last place was given back, so that a slot at zero can be cleared.
+        let word = self.0.load(Ordering::Acquire);
         (count(word, Kind::Unary), count(word, Kind::Stream))
     }
 }

@@ -70,6 +70,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_state_as_number_is_its_place_in_all() {
+        assert!(BackendState::ALL.into_iter().enumerate().all(|(place, state)| state as usize == place));
+    }
+
+    #[test]
     fn every_state_has_an_answer_to_every_event() {
         use HealthEvent::{Connected, Lost, Told};
         let table = [

@@ -17,34 +17,45 @@ pub(crate) struct Member {
     pub(crate) since: Time,
     /// When to try to connect; `None` while trying or connected.
     pub(crate) retry_at: Option<Time>,
-    /// Whether another should stand in for it, as of the last look.
+    /// Another stands in for it, until it is healthy again.
     pub(crate) written_off: bool,
+    /// When the present connection was made.
+    connected_at: Option<Time>,
     backoff: Backoff,
 }
 
 impl Member {
     /// Being connected to for the first time.
     pub(crate) fn new(now: Time, slot: u32) -> Self {
-        let state = BackendState::Refusing;
-        Member { slot, state, since: now, retry_at: None, written_off: false, backoff: Backoff::default() }
+        Member {
+            slot,
+            state: BackendState::Refusing,
+            since: now,
+            retry_at: None,
+            written_off: false,
+            connected_at: None,
+            backoff: Backoff::default(),
+        }
     }
 
-    /// Takes in what happened; says whether the state changed.
-    pub(crate) fn on_event(&mut self, now: Time, event: HealthEvent, config: &BackoffConfig, rng: &mut Rng) -> bool {
+    /// Takes in what happened.
+    pub(crate) fn on_event(&mut self, now: Time, event: HealthEvent, config: &BackoffConfig, rng: &mut Rng) {
         let before = self.state;
         self.state = before.after(event);
         match event {
             HealthEvent::Lost => {
-                let up_for = if before == BackendState::Refusing { Duration::ZERO } else { now.since(self.since) };
+                let up_for = self.connected_at.take().map_or(Duration::ZERO, |at| now.since(at));
                 self.retry_at = Some(self.backoff.next_try(now, up_for, config, rng));
             }
-            HealthEvent::Connected(_) => self.retry_at = None,
+            HealthEvent::Connected(_) => {
+                self.retry_at = None;
+                self.connected_at = Some(now);
+            }
             HealthEvent::Told(_) => {}
         }
         if before != self.state {
             self.since = now;
         }
-        before != self.state
     }
 
     /// Looks whether another should stand in for it: it asked for nothing new, or has been away for too long. Says
@@ -53,21 +64,23 @@ impl Member {
         let written_off = match self.state {
             BackendState::Healthy => false,
             BackendState::LameDuck => true,
-            BackendState::Refusing => now.since(self.since) >= replace_after,
+            // Once replaced, until it is back: a lame duck that exits must not send its stand-in away.
+            BackendState::Refusing => self.written_off || now.since(self.since) >= replace_after,
         };
         std::mem::replace(&mut self.written_off, written_off) != written_off
     }
 
     /// When it next needs the brain's attention by itself.
-    pub(crate) fn next_timeout(&self, now: Time, replace_after: Duration) -> Option<Time> {
+    pub(crate) fn next_timeout(&self, replace_after: Duration) -> Option<Time> {
         let waits = self.state == BackendState::Refusing && !self.written_off;
-        let write_off = waits.then(|| (self.since + replace_after).max(now));
+        let write_off = waits.then(|| self.since + replace_after);
         [self.retry_at, write_off].into_iter().flatten().min()
     }
 
-    /// The clock jumped back from `before` to `now`: what lies ahead keeps its distance.
+    /// The clock jumped back from `before` to `now`: everything keeps its distance.
     pub(crate) fn on_clock_jump(&mut self, before: Time, now: Time) {
-        self.since = now;
-        self.retry_at = self.retry_at.map(|at| now + at.since(before));
+        self.since = self.since.moved(before, now);
+        self.connected_at = self.connected_at.map(|at| at.moved(before, now));
+        self.retry_at = self.retry_at.map(|at| at.moved(before, now));
     }
 }

@@ -4,6 +4,7 @@
 //! pickers of a client share, so a request may begin on one picker and finish on a later one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::backend::BackendId;
 use super::errors::Forgetting;
@@ -30,8 +31,10 @@ pub struct Picker {
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) limits: Limits,
     pub(crate) forgetting: Forgetting,
-    /// Which picker of its client this is; a later one has a higher number.
+    /// Which picker of which client this is: no two have the same number.
     pub(crate) generation: u64,
+    /// Which client this belongs to.
+    pub(crate) owner: u32,
 }
 
 impl Picker {
@@ -49,21 +52,22 @@ impl Picker {
         }
         // Read before the candidates are looked at: room that appears meanwhile moves it past what is remembered.
         let room = self.slots.room();
-        if local.saw_all_full(self.generation, meta.kind, room) {
+        if local.saw_all_full(now, self.generation, meta.kind, room) {
             return Err(Refusal::AllFull);
         }
-        let among = self.candidates_for(meta.kind);
+        let among = self.candidates_for(meta);
         let picked = self.pick_and_start(local, now, &among, rng).ok_or_else(|| {
-            local.remember_all_full(self.generation, meta.kind, room);
+            local.remember_all_full(now, self.generation, meta.kind, room);
             Refusal::AllFull
         })?;
         let Candidate { backend, slot, .. } = self.candidates[picked];
-        Ok(Ticket { backend, slot, kind: meta.kind, began: now })
+        Ok(Ticket { backend, slot, owner: self.owner, position: picked as u32, kind: meta.kind, began: now })
     }
 
     fn pick_and_start(&self, local: &mut Local, now: Time, among: &Candidates<'_>, rng: &mut Rng) -> Option<usize> {
         for _ in 0..LOST_RACES_MAX {
             let picked = self.policy.pick(now, among, local, rng)?;
+            debug_assert!(picked < among.len(), "a policy picked a candidate that is not there");
             if among.try_start(picked) {
                 return Some(picked);
             }
@@ -74,11 +78,11 @@ impl Picker {
 
     /// Gives the ticket back: the attempt ended so, and the backend said this of its load.
     ///
-    /// `self` may be the picker it began on or any later one of the same client.
+    /// `self` may be the picker it began on or any later one of the same client; another client's changes nothing.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket given back is gone: finishing twice does not compile")]
     pub fn finish(&self, now: Time, ticket: Ticket, outcome: Outcome, report: Option<&LoadReport>) {
-        let Ticket { slot, kind, .. } = ticket;
-        let Some(slot) = self.slots.get(slot) else {
+        let Ticket { slot, kind, owner, .. } = ticket;
+        let Some(slot) = self.slots.get(slot).filter(|_| owner == self.owner) else {
             debug_assert!(false, "a ticket of another client");
             return;
         };
@@ -94,9 +98,14 @@ impl Picker {
         }
     }
 
-    /// What a policy sees of the backends for a request of this kind.
-    pub(crate) fn candidates_for(&self, kind: Kind) -> Candidates<'_> {
-        Candidates::new(&self.candidates, kind, self.limits.of(kind), self.forgetting)
+    /// What a policy sees of the backends for this request.
+    pub(crate) fn candidates_for<'a>(&'a self, request: &'a RequestMeta) -> Candidates<'a> {
+        Candidates::new(&self.candidates, request, self.limits.of(request.kind), self.forgetting)
+    }
+
+    /// The backends that can be picked, in the order of [`Ticket::position`].
+    pub fn backends(&self) -> impl ExactSizeIterator<Item = BackendId> {
+        self.candidates.iter().map(|candidate| candidate.backend)
     }
 
     /// How many backends can be picked.
@@ -116,6 +125,8 @@ impl Picker {
 pub struct Ticket {
     backend: BackendId,
     slot: u32,
+    owner: u32,
+    position: u32,
     kind: Kind,
     began: Time,
 }
@@ -126,43 +137,67 @@ impl Ticket {
         self.backend
     }
 
+    /// Where that backend stands in [`Picker::backends`] of the picker it began on: a driver that keeps a table in the
+    /// same order finds the connection without a search.
+    pub fn position(&self) -> usize {
+        self.position as usize
+    }
+
     /// When it began.
     pub fn began(&self) -> Time {
         self.began
     }
 }
 
-/// What one thread remembers between its requests; the driver keeps one for each thread.
+/// What one thread remembers between its requests; the driver keeps one for each thread and client. (One shared by
+/// several clients works, with rounds that skip.)
 #[derive(Clone, Debug, Default)]
 pub struct Local {
     /// Where the round goes on; a first one is drawn, so that threads and clients do not march in step.
     cursor: Option<u32>,
-    /// Generation and room number at which every candidate was full, for each kind.
-    all_full: [Option<(u64, u32)>; 2],
+    /// What was seen when every candidate was full, for each kind.
+    all_full: [Option<AllFull>; 2],
+}
+
+/// A look at all candidates that found no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AllFull {
+    generation: u64,
+    room: u32,
+    seen: Time,
 }
 
 impl Local {
     /// The position after the one last picked, among `count`.
+    ///
+    /// For policies that go round; the first call draws a place to start from.
     #[inline]
-    pub(crate) fn cursor(&mut self, count: usize, rng: &mut Rng) -> usize {
+    pub fn cursor(&mut self, count: usize, rng: &mut Rng) -> usize {
         let cursor = *self.cursor.get_or_insert_with(|| rng.below(count as u32)) as usize;
         // A picker with fewer candidates than the last one starts its round anew.
         if cursor < count { cursor } else { 0 }
     }
 
+    /// The round goes on after `position`.
     #[inline]
-    pub(crate) fn advance_past(&mut self, position: usize) {
+    pub fn advance_past(&mut self, position: usize) {
         self.cursor = Some(position as u32 + 1);
     }
 
-    fn saw_all_full(&self, generation: u64, kind: Kind, room: u32) -> bool {
-        self.all_full[kind as usize] == Some((generation, room))
+    /// Whether this thread saw all full a moment ago and no full one has got room since.
+    fn saw_all_full(&self, now: Time, generation: u64, kind: Kind, room: u32) -> bool {
+        self.all_full[kind as usize].is_some_and(|last| {
+            (last.generation, last.room) == (generation, room) && now >= last.seen && now.since(last.seen) < TRUSTED_FOR
+        })
     }
 
-    fn remember_all_full(&mut self, generation: u64, kind: Kind, room: u32) {
-        self.all_full[kind as usize] = Some((generation, room));
+    fn remember_all_full(&mut self, now: Time, generation: u64, kind: Kind, room: u32) {
+        self.all_full[kind as usize] = Some(AllFull { generation, room, seen: now });
     }
 }
 
+/// A request may be finished on a picker with another limit, which cannot tell that a full backend got room by this
+/// one's: so what was seen is looked at again soon.
+const TRUSTED_FOR: Duration = Duration::from_millis(10);
 /// A thread that loses this often to others stops choosing and takes what there is.
 const LOST_RACES_MAX: usize = 4;

@@ -9,7 +9,7 @@ pub enum Refusal {
     TooLate,
     /// Every usable backend of the subset is at its limit of requests in flight: slow, not sick.
     AllFull,
-    /// No backend of the subset is connected and willing.
+    /// No backend of the subset is connected and willing. Lame ducks are not asked, although they would serve.
     NoneUsable,
 }
 
@@ -43,3 +43,13 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_is_the_place_in_all() {
+        assert!(Refusal::ALL.into_iter().enumerate().all(|(place, refusal)| refusal.index() == place));
+    }
+}

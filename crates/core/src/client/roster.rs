@@ -3,8 +3,10 @@
 //! The dealing gives an order of preference. The first of it who are not written off make up the subset; those
 //! before them who are written off are kept as well, and tried again. So a lost or lame backend costs one connection
 //! to the next in order, and its return lets exactly that one go.
+//!
+//! Nobody healthy goes before enough of those who replace them are healthy: a new dealing empties no picker.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use super::backend::BackendId;
 use super::config::BackoffConfig;
 use super::errors::Forgetting;
 use super::health::{BackendState, HealthEvent};
+use super::lease::SlotLease;
 use super::member::Member;
 use super::picker::Candidate;
 use super::slots::Slots;
@@ -26,11 +29,13 @@ pub(crate) struct Roster {
     /// How many usable ones there should be.
     wished: usize,
     members: BTreeMap<BackendId, Member>,
-    slots: Arc<Slots>,
-    free: Vec<u32>,
-    /// Slots of backends that are gone, oldest first: threads may hold an old picker a little longer.
-    resting: VecDeque<(Time, u32)>,
-    made: u32,
+    /// Members that are to go once enough others are healthy.
+    leaving: BTreeSet<BackendId>,
+    /// When each member needs attention; at most one entry each.
+    schedule: BTreeSet<(Time, BackendId)>,
+    lease: SlotLease,
+    backoff: BackoffConfig,
+    replace_after: Duration,
     /// How often a backend went from one state to another: `[from][to]`.
     changes: [[u64; 3]; 3],
 }
@@ -43,34 +48,57 @@ pub(crate) struct Plan {
 }
 
 impl Roster {
-    pub(crate) fn on_deal(&mut self, order: impl Iterator<Item = BackendId>, wished: usize) {
-        self.order = order.collect();
-        self.wished = wished;
+    /// Other settings; says whether [`Roster::replan`] has something to do.
+    pub(crate) fn on_config(&mut self, now: Time, backoff: BackoffConfig, replace_after: Duration) -> bool {
+        (self.backoff, self.replace_after) = (backoff, replace_after);
+        self.look_again(now, now)
     }
 
-    /// Looks at every member; says whether someone is written off, or not any more, who was not before.
-    pub(crate) fn look(&mut self, now: Time, replace_after: Duration) -> bool {
-        self.members.values_mut().fold(false, |news, member| member.look(now, replace_after) | news)
+    /// Another dealing. Members that `still_there` does not know go at once.
+    pub(crate) fn on_deal(
+        &mut self,
+        now: Time,
+        order: Vec<BackendId>,
+        wished: usize,
+        still_there: &BTreeSet<BackendId>,
+    ) -> Vec<BackendId> {
+        (self.order, self.wished) = (order, wished);
+        let gone: Vec<BackendId> = self.members.keys().filter(|&one| !still_there.contains(one)).copied().collect();
+        for &backend in &gone {
+            self.remove(now, backend);
+        }
+        gone
     }
 
-    /// Adds and drops members until it is who it should be.
+    /// Adds and drops members until it is who it should be, as far as that leaves enough who are healthy.
     pub(crate) fn replan(&mut self, now: Time) -> Plan {
         let wanted = self.wanted();
+        let is_healthy = |backend: &BackendId| self.members.get(backend).is_some_and(Member::is_healthy);
+        let mut missing = self.wished.saturating_sub(wanted.iter().filter(|&one| is_healthy(one)).count());
         let mut plan = Plan::default();
-        plan.dropped.extend(self.members.keys().filter(|&backend| !wanted.contains(backend)));
-        // In the order of preference, so that candidates that follow each other are counted side by side in memory.
-        let missing =
-            self.order.iter().filter(|&backend| wanted.contains(backend) && !self.members.contains_key(backend));
-        plan.added.extend(missing);
-        for backend in &plan.dropped {
-            if let Some(member) = self.members.remove(backend) {
-                self.resting.push_back((now, member.slot));
+        self.leaving.clear();
+        for (&backend, member) in self.members.iter().filter(|(backend, _)| !wanted.contains(backend)) {
+            if member.is_healthy() && missing > 0 {
+                missing -= 1;
+                self.leaving.insert(backend);
+            } else {
+                plan.dropped.push(backend);
             }
         }
-        plan.added.retain(|&backend| {
-            let slot = self.take_slot();
-            slot.is_some_and(|slot| self.members.insert(backend, Member::new(now, slot)).is_none())
-        });
+        for &backend in &plan.dropped {
+            self.remove(now, backend);
+        }
+        // In the order of preference, so that candidates that follow each other are counted side by side in memory.
+        for &backend in self.order.iter().filter(|&backend| wanted.contains(backend)) {
+            if self.members.contains_key(&backend) {
+                continue;
+            }
+            let Some(slot) = self.lease.take(now) else { break };
+            let member = Member::new(now, slot);
+            self.schedule.extend(member.next_timeout(self.replace_after).map(|at| (at, backend)));
+            self.members.insert(backend, member);
+            plan.added.push(backend);
+        }
         plan
     }
 
@@ -82,94 +110,103 @@ impl Roster {
                 break;
             }
             wanted.insert(backend);
-            let written_off = self.members.get(&backend).is_some_and(|member| member.written_off);
-            counted += usize::from(!written_off);
+            counted += usize::from(!self.members.get(&backend).is_some_and(|member| member.written_off));
         }
         wanted
     }
 
-    /// The state before, and the member as it is now, if the backend is in use.
+    /// The state before and after, and whether [`Roster::replan`] has something to do; `None` for a stranger.
     pub(crate) fn on_event(
         &mut self,
         now: Time,
         backend: BackendId,
         event: HealthEvent,
-        config: &BackoffConfig,
         rng: &mut Rng,
-    ) -> Option<(BackendState, &mut Member)> {
+    ) -> Option<(BackendState, BackendState, bool)> {
+        self.unschedule(backend);
         let member = self.members.get_mut(&backend)?;
         let before = member.state;
-        if member.on_event(now, event, config, rng) {
-            self.changes[before as usize][member.state as usize] += 1;
+        member.on_event(now, event, &self.backoff, rng);
+        let news = member.look(now, self.replace_after);
+        let after = member.state;
+        self.reschedule(backend);
+        if before != after {
+            self.changes[before as usize][after as usize] += 1;
         }
-        Some((before, member))
+        Some((before, after, news || !self.leaving.is_empty()))
     }
 
     pub(crate) fn on_report(&self, now: Time, backend: BackendId, report: &LoadReport) {
-        if let Some(slot) = self.members.get(&backend).and_then(|member| self.slots.get(member.slot)) {
-            self.slots.count_nonsense(slot.report.tell(now, report));
+        if let Some(slot) = self.members.get(&backend).and_then(|member| self.slots().get(member.slot)) {
+            self.slots().count_nonsense(slot.report.tell(now, report));
         }
     }
 
-    pub(crate) fn on_clock_jump(&mut self, before: Time, now: Time) {
-        for member in self.members.values_mut() {
-            member.on_clock_jump(before, now);
-        }
-        for (since, _) in &mut self.resting {
-            *since = now;
-        }
-    }
-
-    /// Those whose time to connect has come; from now on they are being connected to.
-    pub(crate) fn due(&mut self, now: Time) -> impl Iterator<Item = BackendId> {
-        self.members.iter_mut().filter_map(move |(&backend, member)| {
-            let due = member.retry_at.is_some_and(|at| at <= now);
-            due.then(|| {
+    /// Those whose time to connect has come, and whether someone was written off.
+    pub(crate) fn on_timeout(&mut self, now: Time) -> (Vec<BackendId>, bool) {
+        let (mut connect, mut news) = (Vec::new(), false);
+        while let Some((_, backend)) = self.schedule.first().copied().filter(|(at, _)| *at <= now) {
+            self.unschedule(backend);
+            let Some(member) = self.members.get_mut(&backend) else { break };
+            if member.retry_at.is_some_and(|at| at <= now) {
                 member.retry_at = None;
-                backend
-            })
-        })
-    }
-
-    /// Makes slots usable again whose backends have been gone for long enough and have nothing in flight.
-    pub(crate) fn free_rested(&mut self, now: Time) {
-        for _ in 0..self.resting.len() {
-            let Some((since, number)) = self.resting.pop_front() else { return };
-            let slot = self.slots.get(number);
-            if now.since(since) < SLOT_REST {
-                self.resting.push_front((since, number));
-                return;
+                connect.push(backend);
             }
-            match slot.filter(|slot| slot.in_flight.counts() == (0, 0)) {
-                Some(slot) => {
-                    slot.clear();
-                    self.free.push(number);
-                }
-                None => self.resting.push_back((now, number)),
-            }
+            news |= member.look(now, self.replace_after);
+            self.reschedule(backend);
         }
+        if self.lease.next_timeout().is_some_and(|at| at <= now) {
+            self.lease.free_rested(now);
+        }
+        (connect, news)
     }
 
-    pub(crate) fn next_timeout(&self, now: Time, replace_after: Duration) -> Option<Time> {
-        let members = self.members.values().filter_map(|member| member.next_timeout(now, replace_after));
-        let resting = self.resting.front().map(|&(since, _)| since + SLOT_REST);
-        members.chain(resting).min()
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let members = self.schedule.first().map(|&(at, _)| at);
+        members.into_iter().chain(self.lease.next_timeout()).min()
     }
 
-    /// Connected and willing, in the order of preference.
+    /// The clock jumped from `before` to `now`.
+    pub(crate) fn on_clock_jump(&mut self, before: Time, now: Time) {
+        self.lease.on_clock_jump(before, now);
+        self.look_again(before, now);
+    }
+
+    /// Looks at everyone again: the clock or a setting changed under them.
+    fn look_again(&mut self, before: Time, now: Time) -> bool {
+        let mut news = false;
+        self.schedule.clear();
+        for (&backend, member) in &mut self.members {
+            member.on_clock_jump(before, now);
+            news |= member.look(now, self.replace_after);
+            self.schedule.extend(member.next_timeout(self.replace_after).map(|at| (at, backend)));
+        }
+        news
+    }
+
+    /// The members in the order of preference, then those that are leaving.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (BackendId, &Member)> {
+        self.order
+            .iter()
+            .filter(|backend| !self.leaving.contains(backend))
+            .chain(&self.leaving)
+            .filter_map(|backend| Some((*backend, self.members.get(backend)?)))
+    }
+
+    /// Connected and willing, in the same order.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = Candidate> {
-        let healthy = self.members().filter(|(_, member)| member.state == BackendState::Healthy);
+        let healthy = self.members().filter(|(_, member)| member.is_healthy());
         healthy.filter_map(|(backend, &Member { slot, .. })| {
-            Some(Candidate { backend, slot, counts: Arc::clone(self.slots.get(slot)?) })
+            Some(Candidate { backend, slot, counts: Arc::clone(self.slots().get(slot)?) })
         })
     }
 
-    pub(crate) fn members(&self) -> impl Iterator<Item = (BackendId, &Member)> {
-        self.order.iter().filter_map(|backend| Some((*backend, self.members.get(backend)?)))
+    pub(crate) fn holds(&self, backend: BackendId) -> bool {
+        self.members.contains_key(&backend)
     }
 
     pub(crate) fn slots(&self) -> &Arc<Slots> {
-        &self.slots
+        self.lease.slots()
     }
 
     pub(crate) fn wished(&self) -> usize {
@@ -188,7 +225,7 @@ impl Roster {
         weight: Option<(f64, &'static str)>,
         forgetting: Forgetting,
     ) -> BackendSnapshot {
-        let slot = self.slots.get(member.slot);
+        let slot = self.slots().get(member.slot);
         let (active, streams) = slot.map_or((0, 0), |slot| slot.in_flight.counts());
         BackendSnapshot {
             backend,
@@ -205,15 +242,33 @@ impl Roster {
         }
     }
 
-    fn take_slot(&mut self) -> Option<u32> {
-        let number = self.free.pop().or_else(|| {
-            let number = self.made;
-            self.made = number.checked_add(1)?;
-            Some(number)
-        })?;
-        self.slots.make(number).map(|_| number)
+    fn remove(&mut self, now: Time, backend: BackendId) {
+        self.leaving.remove(&backend);
+        self.unschedule(backend);
+        if let Some(member) = self.members.remove(&backend) {
+            self.lease.give_back(now, member.slot);
+        }
+    }
+
+    /// Before a member changes.
+    fn unschedule(&mut self, backend: BackendId) {
+        if let Some(at) = self.next_of(backend) {
+            self.schedule.remove(&(at, backend));
+        }
+    }
+
+    /// After a member changed.
+    fn reschedule(&mut self, backend: BackendId) {
+        self.schedule.extend(self.next_of(backend).map(|at| (at, backend)));
+    }
+
+    fn next_of(&self, backend: BackendId) -> Option<Time> {
+        self.members.get(&backend)?.next_timeout(self.replace_after)
     }
 }
 
-/// Far longer than a thread holds a picker without asking for the current one.
-const SLOT_REST: Duration = Duration::from_secs(10);
+impl Member {
+    fn is_healthy(&self) -> bool {
+        self.state == BackendState::Healthy
+    }
+}

@@ -1,7 +1,7 @@
 //! The life of a server task (A6, A7): lame duck until ready, serving, lame duck again, drained, gone.
 //!
 //! ```text
-//!   starting ──▶ serving ◀──▶ lame duck
+//!   starting ──▶ serving ◀──▶ lame duck          (starting may become a lame duck too)
 //!      │            │             │
 //!      └────────────┴─── stop ────┴──▶ stopping ──▶ closing ──▶ stopped
 //! ```
@@ -41,7 +41,8 @@ impl Phase {
     /// Whether `next` may follow.
     pub const fn may_become(self, next: Phase) -> bool {
         match self {
-            Phase::Starting | Phase::LameDuck => matches!(next, Phase::Serving | Phase::Stopping),
+            Phase::Starting => matches!(next, Phase::Serving | Phase::LameDuck | Phase::Stopping),
+            Phase::LameDuck => matches!(next, Phase::Serving | Phase::Stopping),
             Phase::Serving => matches!(next, Phase::LameDuck | Phase::Stopping),
             Phase::Stopping => matches!(next, Phase::Closing),
             Phase::Closing => matches!(next, Phase::Stopped),
@@ -62,17 +63,17 @@ impl Phase {
     }
 }
 
-/// The phase, since when, and when it was last looked at.
+/// The phase, since when, and since when it has been stopping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lifecycle {
     phase: Phase,
     since: Time,
-    looked: Time,
+    stopping_since: Option<Time>,
 }
 
 impl Lifecycle {
     pub(crate) fn new(now: Time) -> Self {
-        Lifecycle { phase: Phase::Starting, since: now, looked: now }
+        Lifecycle { phase: Phase::Starting, since: now, stopping_since: None }
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -83,8 +84,8 @@ impl Lifecycle {
         self.since
     }
 
-    pub(crate) fn looked(&self) -> Time {
-        self.looked
+    pub(crate) fn stopping_since(&self) -> Option<Time> {
+        self.stopping_since
     }
 
     /// Enters `next` if it may follow; says whether it did.
@@ -92,13 +93,16 @@ impl Lifecycle {
         let may = self.phase.may_become(next);
         if may {
             (self.phase, self.since) = (next, now);
+            if next == Phase::Stopping {
+                self.stopping_since = Some(now);
+            }
         }
         may
     }
 
-    /// Notes the time. After a clock was set back, waiting starts over from there: longer, never for ever.
-    pub(crate) fn look(&mut self, now: Time) {
-        self.looked = now;
-        self.since = self.since.min(now);
+    /// The clock jumped from `before` to `now`: what was waited stays waited.
+    pub(crate) fn on_clock_jump(&mut self, before: Time, now: Time) {
+        self.since = self.since.moved(before, now);
+        self.stopping_since = self.stopping_since.map(|at| at.moved(before, now));
     }
 }

@@ -20,13 +20,15 @@ pub use refusal::ServerRefusal;
 
 use crate::snapshot::ServerSnapshot;
 use crate::stats::{DecayingMean, Rate};
+use crate::time::CLOCK_JUMP;
 use crate::{InvalidConfig, LoadReport, Readiness, Time};
 use lifecycle::Lifecycle;
 
 /// What the driver of a server must do; drained after every call into the brain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerAction {
-    /// Tell every client that is connected, at once; then say [`Server::handle_unacknowledged`].
+    /// Tell every client that is connected, at once; then say [`Server::handle_unacknowledged`], also if it is 0: a
+    /// stopping server waits for it.
     Announce(Readiness),
     /// Nobody sends any more: end the watch streams, then close connections gracefully; then say
     /// [`Server::handle_closed`].
@@ -65,7 +67,8 @@ pub struct Server {
     life: Lifecycle,
     gate: Arc<Gate>,
     actions: VecDeque<ServerAction>,
-    unacknowledged: u32,
+    /// Clients that have not acknowledged the last announcement; unknown until the driver has made it.
+    unacknowledged: Option<u32>,
     qps: Rate,
     eps: Rate,
     latency: DecayingMean,
@@ -74,6 +77,8 @@ pub struct Server {
     utilization_slow: DecayingMean,
     usage: Usage,
     measure_at: Time,
+    look_at: Time,
+    now: Time,
 }
 
 impl Server {
@@ -85,7 +90,7 @@ impl Server {
             life: Lifecycle::new(now),
             gate: Arc::default(),
             actions: VecDeque::new(),
-            unacknowledged: 0,
+            unacknowledged: Some(0),
             qps: Rate::new(SLOW),
             eps: Rate::new(SLOW),
             latency: DecayingMean::new(FAST),
@@ -94,6 +99,8 @@ impl Server {
             utilization_slow: DecayingMean::new(SLOW),
             usage: Usage::default(),
             measure_at: now,
+            look_at: now,
+            now,
         })
     }
 
@@ -124,8 +131,9 @@ impl Server {
 
     /// How many watching clients have not acknowledged the last announcement; told whenever it changes.
     pub fn handle_unacknowledged(&mut self, now: Time, clients: u32) {
-        self.unacknowledged = clients;
-        self.drain(now);
+        self.on_clock(now);
+        self.unacknowledged = Some(clients);
+        self.drain();
     }
 
     /// All connections are closed.
@@ -137,22 +145,23 @@ impl Server {
 
     /// A reading of the machine.
     pub fn handle_usage(&mut self, now: Time, usage: Usage) {
+        self.on_clock(now);
         if let Some(utilization) = usage.utilization.filter(|value| value.is_finite() && *value >= 0.0) {
-            self.utilization.sample(now, utilization);
-            self.utilization_slow.sample(now, utilization);
+            self.utilization.sample(self.now, utilization);
+            self.utilization_slow.sample(self.now, utilization);
         }
         self.usage = usage;
-        self.measure(now);
+        self.measure();
     }
 
     /// Time has passed; to be called at [`Server::poll_timeout`], and harmless at any other time.
     pub fn handle_timeout(&mut self, now: Time) {
-        // A clock that was set back must not make the next measurement wait for it.
-        if self.measure_at <= now || self.measure_at.since(now) > MEASURE_EVERY {
-            self.measure(now);
-            self.measure_at = now + MEASURE_EVERY;
+        self.on_clock(now);
+        if self.measure_at <= self.now {
+            self.measure();
+            self.measure_at = self.now + MEASURE_EVERY;
         }
-        self.drain(now);
+        self.drain();
     }
 
     /// What to do next, until `None`.
@@ -164,7 +173,7 @@ impl Server {
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.life.phase() {
             Phase::Stopped => None,
-            Phase::Stopping | Phase::Closing => Some(self.measure_at.min(self.life.looked() + self.config.drain_poll)),
+            Phase::Stopping | Phase::Closing => Some(self.measure_at.min(self.look_at)),
             Phase::Starting | Phase::Serving | Phase::LameDuck => Some(self.measure_at),
         }
     }
@@ -172,7 +181,6 @@ impl Server {
     /// Everything people and metrics may want to know, as plain data.
     pub fn snapshot(&self, now: Time) -> ServerSnapshot {
         let totals = self.gate.totals();
-        let draining = matches!(self.life.phase(), Phase::Stopping | Phase::Closing);
         ServerSnapshot {
             phase: self.life.phase(),
             since: self.life.since(),
@@ -181,14 +189,25 @@ impl Server {
             too_late: totals.too_late,
             closed: totals.closed,
             unacknowledged: self.unacknowledged,
-            draining_for: draining.then(|| now.since(self.life.since())),
+            draining_for: self.life.stopping_since().map(|since| now.since(since)),
             report: self.gate.report(),
         }
     }
 
+    /// Keeps the latest time; after a jump back, counts on from there.
+    fn on_clock(&mut self, now: Time) {
+        if self.now.since(now) > CLOCK_JUMP {
+            self.life.on_clock_jump(self.now, now);
+            (self.measure_at, self.look_at) = (now, now);
+            self.now = now;
+        }
+        self.now = self.now.max(now);
+    }
+
     fn enter(&mut self, now: Time, phase: Phase) {
+        self.on_clock(now);
         let before = self.life.phase();
-        if !self.life.enter(now, phase) {
+        if !self.life.enter(self.now, phase) {
             return;
         }
         self.gate.set_closed(phase == Phase::Stopped);
@@ -196,20 +215,22 @@ impl Server {
             Phase::Closing => self.actions.push_back(ServerAction::Close),
             Phase::Stopped => self.actions.push_back(ServerAction::Exit),
             _ if before.readiness() != phase.readiness() => {
+                self.unacknowledged = None;
                 self.actions.push_back(ServerAction::Announce(phase.readiness()));
             }
             _ => {}
         }
-        self.drain(now);
+        self.drain();
     }
 
     /// Goes on from draining to closing to stopped, as far as it may.
-    fn drain(&mut self, now: Time) {
-        self.life.look(now);
+    fn drain(&mut self) {
+        let now = self.now;
+        self.look_at = now + self.config.drain_poll;
         let waited = now.since(self.life.since());
         match self.life.phase() {
             Phase::Stopping => {
-                let idle = self.gate.totals().in_flight() == 0 && self.unacknowledged == 0;
+                let idle = self.gate.totals().in_flight() == 0 && self.unacknowledged == Some(0);
                 if (idle && waited >= self.config.drain_least) || waited >= self.config.drain_most {
                     self.enter(now, Phase::Closing);
                 }
@@ -220,7 +241,8 @@ impl Server {
     }
 
     /// Turns counters into rates and gives the gate a fresh report.
-    fn measure(&mut self, now: Time) {
+    fn measure(&mut self) {
+        let now = self.now;
         let totals = self.gate.totals();
         self.qps.read(now, totals.finished);
         self.eps.read(now, totals.errors);

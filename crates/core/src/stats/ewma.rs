@@ -81,9 +81,10 @@ impl Rate {
         Rate { mean: DecayingMean::new(half_life), last: None }
     }
 
-    /// Reads the counter. A reading at the same or an earlier time than the last one changes nothing.
+    /// Reads the counter. A reading at the same time as the last one changes nothing; one at an earlier time is a clock
+    /// that was set back, and counting starts over from there.
     pub fn read(&mut self, now: Time, count: u64) {
-        if let Some((last_count, then)) = self.last {
+        if let Some((last_count, then)) = self.last.filter(|&(_, then)| then <= now) {
             let seconds = now.since(then).as_secs_f64();
             if seconds <= 0.0 {
                 return;

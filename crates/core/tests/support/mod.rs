@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use evenkeel_core::client::pick::Policy;
 use evenkeel_core::{
-    BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Outcome, Picker, PolicyName, Readiness, Refusal,
-    RequestMeta, Rng, Ticket, Time,
+    Action, BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Outcome, Picker, PolicyName, Readiness,
+    Refusal, RequestMeta, Rng, Ticket, Time,
 };
 
 pub(crate) const NOW: Time = Time::from_secs(1_000);
@@ -34,8 +34,11 @@ pub(crate) fn config(policy: PolicyName) -> ClientConfig {
 /// Answers every wish for a connection at once; the next picker if something changed.
 pub(crate) fn connect_all(client: &mut Client, now: Time) -> Option<Arc<Picker>> {
     while let Some(action) = client.poll_action() {
-        if let evenkeel_core::Action::Connect(backend) = action {
-            client.handle_connected(now, backend, Readiness::Ready);
+        match action {
+            Action::Connect(backend) => {
+                client.handle_connected(now, backend, Readiness::Ready);
+            }
+            Action::Disconnect(_) | Action::Check(_) => {}
         }
     }
     client.poll_picker()

@@ -4,20 +4,30 @@ use crate::client::backend::BackendId;
 use crate::client::errors::Forgetting;
 use crate::client::picker::Candidate;
 use crate::client::slots::Slot;
-use crate::{Kind, LoadReport, Time};
+use crate::{Kind, LoadReport, RequestMeta, Time};
 
 /// The connected, willing backends of a subset, numbered from 0, as one request meets them.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates<'a> {
     list: &'a [Candidate],
-    kind: Kind,
+    request: &'a RequestMeta,
     limit: u32,
     forgetting: Forgetting,
 }
 
 impl<'a> Candidates<'a> {
-    pub(crate) fn new(list: &'a [Candidate], kind: Kind, limit: u32, forgetting: Forgetting) -> Candidates<'a> {
-        Candidates { list, kind, limit, forgetting }
+    pub(crate) fn new(
+        list: &'a [Candidate],
+        request: &'a RequestMeta,
+        limit: u32,
+        forgetting: Forgetting,
+    ) -> Candidates<'a> {
+        Candidates { list, request, limit, forgetting }
+    }
+
+    /// The request that is to be placed; a plain one where there is none, as in [`Policy::refit`](super::Policy::refit).
+    pub fn request(&self) -> &RequestMeta {
+        self.request
     }
 
     /// How many.
@@ -31,14 +41,14 @@ impl<'a> Candidates<'a> {
     }
 
     /// Which backend stands at `position`.
-    pub fn backend(&self, position: usize) -> BackendId {
-        self.list[position].backend
+    pub fn backend(&self, position: usize) -> Option<BackendId> {
+        self.list.get(position).map(|candidate| candidate.backend)
     }
 
     /// Whether the candidate is below its limit for this kind of request.
     #[inline]
     pub fn has_room(&self, position: usize) -> bool {
-        self.slot(position).is_some_and(|slot| slot.in_flight.has_room(self.kind, self.limit))
+        self.slot(position).is_some_and(|slot| slot.in_flight.has_room(self.request.kind, self.limit))
     }
 
     /// Requests and streams this client has open there, recent errors counted as requests; `None` where it is full.
@@ -46,7 +56,7 @@ impl<'a> Candidates<'a> {
     pub fn load(&self, now: Time, position: usize) -> Option<u32> {
         let slot = self.slot(position)?;
         let (active, streams) = slot.in_flight.counts();
-        let taken = match self.kind {
+        let taken = match self.request.kind {
             Kind::Unary => active,
             Kind::Stream => streams,
         };
@@ -62,7 +72,7 @@ impl<'a> Candidates<'a> {
     /// Counts a request in, unless the candidate is full.
     #[inline]
     pub(crate) fn try_start(&self, position: usize) -> bool {
-        self.slot(position).is_some_and(|slot| slot.in_flight.try_start(self.kind, self.limit))
+        self.slot(position).is_some_and(|slot| slot.in_flight.try_start(self.request.kind, self.limit))
     }
 
     #[inline]

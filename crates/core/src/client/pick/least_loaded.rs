@@ -23,8 +23,8 @@ pub const WINDOW: usize = 8;
 pub struct LeastLoaded;
 
 impl Policy for LeastLoaded {
-    fn name(&self) -> PolicyName {
-        PolicyName::LeastLoaded
+    fn name(&self) -> &'static str {
+        PolicyName::LeastLoaded.as_str()
     }
 
     fn pick(&self, now: Time, among: &Candidates<'_>, local: &mut Local, rng: &mut Rng) -> Option<usize> {

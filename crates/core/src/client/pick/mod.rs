@@ -26,8 +26,8 @@ use crate::{InvalidConfig, Rng, Time};
 
 /// A way to choose among usable backends.
 pub trait Policy: fmt::Debug + Send + Sync {
-    /// The name in configuration, labels and JSON.
-    fn name(&self) -> PolicyName;
+    /// The name in labels and JSON.
+    fn name(&self) -> &'static str;
 
     /// The position of a candidate that had room when it was looked at; `None` only if every one was seen full.
     ///
@@ -46,8 +46,9 @@ pub trait Policy: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The backends it would like to hear from, most wanted first: at most `budget` of them are probed.
-    fn wants_probed(&self, _now: Time, _among: &Candidates<'_>, _budget: usize, _rng: &mut Rng) -> Vec<BackendId> {
+    /// The backends it would like to hear from, most wanted first: at most `budget` of them are checked. Asked every
+    /// [`Policy::refit_period`].
+    fn wants_checked(&self, _now: Time, _among: &Candidates<'_>, _budget: usize, _rng: &mut Rng) -> Vec<BackendId> {
         Vec::new()
     }
 
@@ -133,7 +134,7 @@ impl FromStr for PolicyName {
     type Err = InvalidConfig;
 
     fn from_str(text: &str) -> Result<Self, InvalidConfig> {
-        let names = || PolicyName::ALL.map(PolicyName::as_str).join(", ");
+        let names = || PolicyName::BUILT.map(PolicyName::as_str).join(", ");
         PolicyName::ALL
             .into_iter()
             .find(|name| name.as_str() == text)

@@ -12,8 +12,8 @@ use crate::{Rng, Time};
 pub struct PowerOfTwo;
 
 impl Policy for PowerOfTwo {
-    fn name(&self) -> PolicyName {
-        PolicyName::P2c
+    fn name(&self) -> &'static str {
+        PolicyName::P2c.as_str()
     }
 
     fn pick(&self, now: Time, among: &Candidates<'_>, _local: &mut Local, rng: &mut Rng) -> Option<usize> {

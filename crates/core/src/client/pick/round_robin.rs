@@ -12,8 +12,8 @@ use crate::{Rng, Time};
 pub struct RoundRobin;
 
 impl Policy for RoundRobin {
-    fn name(&self) -> PolicyName {
-        PolicyName::RoundRobin
+    fn name(&self) -> &'static str {
+        PolicyName::RoundRobin.as_str()
     }
 
     fn pick(&self, _now: Time, among: &Candidates<'_>, local: &mut Local, rng: &mut Rng) -> Option<usize> {

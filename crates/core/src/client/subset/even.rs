@@ -22,11 +22,7 @@
 //! regular: there the newcomer comes after the older one it shares an interval with, so growth takes less rather than
 //! more than its share while clients are few.
 //!
-//! Measured on (clients, backends, size) up to 1,000 each, grid of 550 / 2,000 log-uniform triples, three fresh seeds:
-//! every backend within max(2, 2 %) of the mean on 85-87 / 84 % of them; at most 1.1 times the least churn on every
-//! change on 90-92 / 94-95 %; a restart of any tenth of the ids within a fifth of every subset on 99-100 / 88-92 %;
-//! overlap of two clients at the 99th percentile no larger than random's on 88-92 / 84-87 %, where a second random
-//! dealing gets 91 / 89-90 %.
+//! How often it meets its goals is measured by `./bench subset` and told in `docs/benchmarks.md`.
 //!
 //! Limits. Between powers of two, the backends after the last power get less than their share, or a little more: on
 //! average by -0.44 to +0.25 x clients / backends connections (measured), depending on both and the size. With more

@@ -16,8 +16,6 @@ use super::backend::BackendList;
 use crate::InvalidConfig;
 use crate::rng::hash2;
 
-pub use rounds::lot_of;
-
 /// How backends are dealt to clients. The names carry their version: `even` is `even/1` until there is a better one.
 ///
 /// ```
@@ -114,7 +112,7 @@ impl Dealer {
     /// Deals `size` members and up to `spares` more from `backends`. All are members where there are no more than
     /// `size`; a subset is full where it can be and never holds one backend twice.
     pub fn deal(&self, backends: &BackendList, size: u32, spares: u32) -> Result<Deal, InvalidConfig> {
-        let count = size.saturating_add(spares).saturating_add(1);
+        let count = size.saturating_add(spares);
         match (self.algorithm, self.identity) {
             (Algorithm::Random, identity) => {
                 let ids = backends.specs().iter().map(|spec| spec.id);
@@ -134,13 +132,15 @@ impl Dealer {
                 }
                 Ok(deal_even(client, backends, size, count, self.seed))
             }
-            (Algorithm::Rounds | Algorithm::Even, ClientIdentity::Drawn(_)) => Err(InvalidConfig::new(
-                "subset.client",
-                None::<u32>,
-                "this algorithm deals by the client's ordinal: set it, or choose algorithm random",
-            )),
+            (Algorithm::Rounds | Algorithm::Even, ClientIdentity::Drawn(_)) => Err(no_client_ordinal()),
         }
     }
+}
+
+/// The algorithm deals by the client's ordinal, and there is none.
+pub(crate) fn no_client_ordinal() -> InvalidConfig {
+    let fix = "this algorithm deals by the client's ordinal: set it, or choose algorithm random";
+    InvalidConfig::new("subset.client", None::<u32>, fix)
 }
 
 impl ClientIdentity {
@@ -155,9 +155,10 @@ impl ClientIdentity {
 /// `even` deals ordinals; where some are missing, whoever comes next in order takes their place.
 fn deal_even(client: u32, backends: &BackendList, size: u32, count: u32, seed: u64) -> Deal {
     let universe = backends.universe();
-    // With holes the whole order is needed, since nobody knows how many of its first are missing.
-    let count = if backends.has_holes() { universe } else { count };
-    let (ordinals, members) = even::deal(client, universe, size, count, seed);
-    let order: Vec<u32> = ordinals.iter().filter_map(|&ordinal| backends.position_of_ordinal(ordinal)).collect();
+    // With holes the whole order is looked through, since nobody knows how many of its first are missing.
+    let looked_at = if backends.has_holes() { universe } else { count };
+    let (ordinals, members) = even::deal(client, universe, size, looked_at, seed);
+    let order: Vec<u32> =
+        ordinals.iter().filter_map(|&ordinal| backends.position_of_ordinal(ordinal)).take(count as usize).collect();
     Deal { members: members.min(order.len()), order }
 }

@@ -39,13 +39,7 @@ pub(crate) fn deal(client: u32, backends: u32, size: u32, count: u32, seed: u64)
 }
 
 /// The members of subset `lot` of `lots` in a round's shuffled list.
-///
-/// ```
-/// use evenkeel_core::client::subset::lot_of;
-///
-/// assert_eq!(lot_of(&[0, 6, 3, 5, 1, 7, 11, 9, 2, 4, 8, 10], 1, 3, 4), [5, 1, 7]);
-/// ```
-pub fn lot_of(shuffled: &[u32], lot: u32, size: u32, lots: u32) -> Vec<u32> {
+fn lot_of(shuffled: &[u32], lot: u32, size: u32, lots: u32) -> Vec<u32> {
     let (lot, size, lots) = (lot as usize, size as usize, lots as usize);
     let own = shuffled.iter().skip(lot * size).take(size);
     // Dealt one by one from the first subset on, so that sizes differ by at most one and no boundary ever shifts.
@@ -85,4 +79,28 @@ fn consistent_shuffle(mut items: Vec<u32>, seed: u64, round: u64) -> Vec<u32> {
         items.swap(last, draw as usize);
     }
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_example_is_dealt_as_published() {
+        // 12 backends, subsets of 3, 10 clients: three rounds of four clients with these shuffled lists.
+        let rounds = [
+            [0, 6, 3, 5, 1, 7, 11, 9, 2, 4, 8, 10],
+            [8, 11, 4, 0, 5, 6, 10, 3, 2, 7, 9, 1],
+            [8, 3, 7, 2, 1, 4, 9, 10, 6, 5, 0, 11],
+        ];
+        let subset = |client: u32| lot_of(&rounds[client as usize / 4], client % 4, 3, 4);
+
+        assert_eq!((0..4).map(subset).collect::<Vec<_>>(), [[0, 6, 3], [5, 1, 7], [11, 9, 2], [4, 8, 10]]);
+        assert_eq!((subset(4), subset(9)), (vec![8, 11, 4], vec![2, 1, 4]));
+        let mut clients_of = [0; 12];
+        for backend in (0..10).flat_map(subset) {
+            clients_of[backend as usize] += 1;
+        }
+        assert!(clients_of.iter().all(|count| [2, 3].contains(count)), "two or three each: {clients_of:?}");
+    }
 }
