@@ -26,32 +26,48 @@ pub struct Advice {
 /// ```
 pub fn advise(clients: u32, backends: u32, algorithm: Algorithm, burst: f64) -> Advice {
     let wished = SubsetConfig::default().size;
-    let random_size = random_size(clients, backends);
-    if backends <= wished {
-        let reason =
-            format!("a service of {backends} is no larger than a subset of {wished}: every client uses all of it");
-        return Advice { size: backends, reasons: vec![reason], random_size };
-    }
+    let mut advice =
+        Advice { size: wished.min(backends), reasons: Vec::new(), random_size: random_size(clients, backends) };
+    // Ten clients on each backend: one more or less is then what is tolerated.
     let sharers = f64::from(backends) / f64::from(clients.max(1)) / TOLERANCE;
-    let mut size = wished;
-    let mut reasons =
-        vec![format!("{wished} to begin with: one lost backend adds {:.0} % to the others", 100.0 / f64::from(wished))];
-    let mut raise = |to: f64, reason: String| {
-        if to.ceil() > f64::from(size) {
-            size = to.ceil().min(f64::from(backends)) as u32;
-            reasons.push(format!("{size}: {reason}"));
-        }
-    };
-    raise(sharers, "few clients: each backend should be shared by ten, so that one more or less is 10 %".to_owned());
+    if backends <= wished {
+        let all = "every client uses all of it";
+        advice.reasons.push(format!("a service of {backends} is no larger than a subset of {wished}: {all}"));
+    } else {
+        let added = 100.0 / f64::from(wished);
+        advice.reasons.push(format!("{wished} to begin with: one lost backend adds {added:.0} % to the others"));
+        let what = "few clients: each backend should be shared by ten, so that one more or less is 10 %";
+        advice.raise(sharers, backends, what);
+    }
     if burst > 1.0 {
+        let needed = sharers * (burst - 1.0);
+        if needed.ceil() <= f64::from(advice.size) {
+            advice.reasons.push(format!("bursts of {burst} times the mean: {} is enough", advice.size));
+        }
         let what =
             format!("bursts: one client at {burst} times its mean should raise its backends by no more than 10 %");
-        raise(sharers * (burst - 1.0), what);
+        advice.raise(needed, backends, &what);
     }
     if algorithm == Algorithm::Random {
-        raise(f64::from(random_size), "drawn at random, smaller subsets are more than 10 % uneven".to_owned());
+        let needed = f64::from(advice.random_size);
+        advice.raise(needed, backends, "drawn at random, smaller subsets are more than 10 % uneven");
     }
-    Advice { size, reasons, random_size }
+    advice
+}
+
+impl Advice {
+    /// Raises the size to what is needed, as far as there are backends. Says nothing where it is large enough.
+    fn raise(&mut self, needed: f64, backends: u32, reason: &str) {
+        let needed = needed.ceil();
+        if needed > f64::from(backends) {
+            self.size = backends;
+            let short = format!("{reason}; that would need {needed}, and all {backends} backends is what there is");
+            self.reasons.push(format!("{backends}: {short}"));
+        } else if needed > f64::from(self.size) {
+            self.size = needed as u32;
+            self.reasons.push(format!("{needed}: {reason}"));
+        }
+    }
 }
 
 /// The smallest size at which the most loaded of randomly drawn backends is expected within 10 % of the mean.
@@ -96,8 +112,24 @@ mod tests {
 
     #[test]
     fn a_small_service_is_not_subset() {
-        let advice = advise(5, 20, Algorithm::Even, 10.0);
+        let advice = advise(5, 20, Algorithm::Even, 1.0);
         assert_eq!((advice.size, advice.reasons.len()), (20, 1));
         assert_eq!(advise(0, 0, Algorithm::Even, 1.0).size, 0);
+    }
+
+    #[test]
+    fn a_burst_is_always_answered() {
+        let last = |clients, backends, burst| advise(clients, backends, Algorithm::Even, burst).reasons.pop().unwrap();
+        assert_eq!(last(300, 300, 3.0), "bursts of 3 times the mean: 20 is enough");
+        assert!(last(40, 300, 3.0).starts_with("150: bursts"), "{}", last(40, 300, 3.0));
+        assert!(last(5, 20, 10.0).ends_with("would need 360, and all 20 backends is what there is"));
+    }
+
+    #[test]
+    fn a_reason_that_cannot_be_met_says_so() {
+        let advice = advise(3, 1_000, Algorithm::Even, 1.0);
+        assert_eq!(advice.size, 1_000);
+        let reason = advice.reasons.last().unwrap();
+        assert!(reason.ends_with("would need 3334, and all 1000 backends is what there is"), "{reason}");
     }
 }

@@ -53,10 +53,12 @@ impl fmt::Display for Change {
 }
 
 /// A change that cannot be made out, or not be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadChange {
     /// It does not read as one.
-    Unreadable(String),
+    Unreadable,
+    /// Its number is larger than any count of tasks.
+    TooLarge,
     /// It would leave nobody, or more than the planner deals to.
     OutOfRange {
         /// The change.
@@ -69,11 +71,11 @@ pub enum BadChange {
 impl fmt::Display for BadChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadChange::Unreadable(text) => write!(
-                f,
-                "{text:?} is not a change: write a sign, a number, % if it is a share, and b for backends or c for \
-                 clients, as in +1b, -10%b, +10%c"
+            BadChange::Unreadable => f.write_str(
+                "write a sign, a whole number, % if it is a share, and b for backends or c for clients, as in +1b, \
+                 -10%b, +10%c",
             ),
+            BadChange::TooLarge => write!(f, "out of range: write a whole number of at most {COUNT_MOST}"),
             BadChange::OutOfRange { change, of } => {
                 let side = if change.of_clients { "clients" } else { "backends" };
                 write!(f, "{change} of {of} {side} is not possible: 1 to {COUNT_MOST} must be left")
@@ -88,20 +90,20 @@ impl FromStr for Change {
     type Err = BadChange;
 
     fn from_str(text: &str) -> Result<Self, BadChange> {
-        let unreadable = || BadChange::Unreadable(text.to_owned());
         let (grows, rest) = match text.strip_prefix('+') {
             Some(rest) => (true, rest),
-            None => (false, text.strip_prefix('-').ok_or_else(unreadable)?),
+            None => (false, text.strip_prefix('-').ok_or(BadChange::Unreadable)?),
         };
         let (of_clients, rest) = match rest.strip_suffix('c') {
             Some(rest) => (true, rest),
-            None => (false, rest.strip_suffix('b').ok_or_else(unreadable)?),
+            None => (false, rest.strip_suffix('b').ok_or(BadChange::Unreadable)?),
         };
         let (is_percent, digits) = rest.strip_suffix('%').map_or((false, rest), |digits| (true, digits));
-        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(unreadable());
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(BadChange::Unreadable);
         }
-        let amount = digits.parse().map_err(|_| unreadable())?;
+        // Digits alone fail to parse only where there are too many of them.
+        let amount = digits.parse().ok().filter(|&amount| amount <= COUNT_MOST).ok_or(BadChange::TooLarge)?;
         Ok(Change { grows, amount, is_percent, of_clients })
     }
 }
@@ -113,8 +115,9 @@ pub struct Churn {
     pub before: u64,
     /// Those of clients still there that ended.
     pub lost: u64,
-    /// What an exactly even dealing could not help losing: what newcomers must be given, or what the removed ones had.
-    /// A dealing that gives newcomers less than their share loses less.
+    /// What an exactly even dealing of the same wished size could not help losing: what the removed backends had, or
+    /// what the new ones must be given for their share. Subsets that happen to grow do not lower it, except where the
+    /// wish was for more backends than there were. A loss below it means that newcomers get less than their share.
     pub least: f64,
     /// The most that ended for one client.
     pub worst_client: u64,
@@ -138,23 +141,28 @@ impl Churn {
         Churn { before: connections(before), lost, least: least_lost(before, after), worst_client }
     }
 
-    /// How many times the least possible was lost; 1 where nothing had to be lost and nothing was.
+    /// How many times the least possible was lost: 1 where nothing had to be lost and nothing was, infinite where
+    /// something was.
     pub fn to_least(&self) -> f64 {
-        if self.lost == 0 { 1.0 } else { self.lost as f64 / self.least }
+        if self.lost == 0 && self.least <= 0.0 { 1.0 } else { self.lost as f64 / self.least }
     }
 }
 
-/// The least any dealing of the same sizes could lose and be exactly even.
+/// The least any dealing of the same wished size could lose and be exactly even.
 fn least_lost(before: &Dealt, after: &Dealt) -> f64 {
     let stayed = before.rows.len().min(after.rows.len());
     let (old, new) = (before.shape.backends, after.shape.backends);
     if new < old {
         return before.rows[..stayed].iter().flatten().filter(|&&backend| backend >= new).count() as f64;
     }
-    let had: usize = before.rows[..stayed].iter().map(Vec::len).sum();
-    let has: usize = after.rows[..stayed].iter().map(Vec::len).sum();
-    let of_newcomers = has as f64 * f64::from(new - old) / f64::from(new);
-    (had as f64 - (has as f64 - of_newcomers)).max(0.0)
+    let connections = |dealt: &Dealt| dealt.rows[..stayed].iter().map(|row| row.len() as u64).sum::<u64>();
+    let had = connections(before);
+    // A subset larger than wished takes newcomers in and lets nobody go, which is not what was asked for.
+    let size = before.shape.size;
+    let growth_allowed = stayed as u64 * u64::from(size.min(new) - size.min(old));
+    let has = connections(after).min(had + growth_allowed) as f64;
+    let of_newcomers = has * f64::from(new - old) / f64::from(new);
+    (had as f64 - (has - of_newcomers)).max(0.0)
 }
 
 #[cfg(test)]
@@ -167,8 +175,11 @@ mod tests {
         for text in ["+1b", "-10%b", "+10%c", "-3c"] {
             assert_eq!(text.parse::<Change>().unwrap().to_string(), text);
         }
-        for text in ["", "1b", "+b", "+1", "+1x", "+-1b", "+1%%b", "+99999999999b", "+%c", "b"] {
-            assert_eq!(text.parse::<Change>(), Err(BadChange::Unreadable(text.to_owned())));
+        for text in ["", "1b", "+b", "+1", "+1x", "+-1b", "+1%%b", "+1.5b", "+%c", "b"] {
+            assert_eq!(text.parse::<Change>(), Err(BadChange::Unreadable), "{text}");
+        }
+        for text in ["+131073b", "-131073%c", "+99999999999999999999b"] {
+            assert_eq!(text.parse::<Change>(), Err(BadChange::TooLarge), "{text}");
         }
     }
 
@@ -179,7 +190,7 @@ mod tests {
         assert_eq!(after("+5%b").unwrap().backends, 11, "a share of something is at least one");
         assert!(after("-3c").is_err());
         assert!(after("-100%b").is_err());
-        assert!(after("+200000b").is_err());
+        assert!(after("+131072b").is_err());
     }
 
     #[test]
@@ -194,5 +205,33 @@ mod tests {
         }
         let more_clients = deal(Shape { clients: 330, ..shape });
         assert_eq!(Churn::between(&before, &more_clients).lost, 0);
+    }
+    #[test]
+    fn subsets_that_happen_to_grow_do_not_lower_the_least() {
+        let shape = Shape { clients: 300, backends: 300, size: 20 };
+        let deal = |shape| Dealt::new(shape, Algorithm::Rounds, 0).unwrap();
+
+        let churn = Churn::between(&deal(shape), &deal(Shape { backends: 301, ..shape }));
+
+        // 6000 connections, of which the newcomer is due one in 301.
+        assert!((churn.least - 6_000.0 / 301.0).abs() < 1e-9, "{churn:?}");
+        assert!((0.9..=1.1).contains(&churn.to_least()), "{churn:?}");
+    }
+
+    #[test]
+    fn subsets_that_were_too_small_may_grow_and_lose_nothing() {
+        let shape = Shape { clients: 5, backends: 10, size: 20 };
+        let deal = |shape| Dealt::new(shape, Algorithm::Even, 0).unwrap();
+
+        let churn = Churn::between(&deal(shape), &deal(Shape { backends: 11, ..shape }));
+
+        assert_eq!((churn.lost, churn.least, churn.to_least()), (0, 0.0, 1.0));
+    }
+
+    #[test]
+    fn losing_less_than_the_least_is_no_ratio_of_one() {
+        let churn = Churn { before: 10, lost: 0, least: 2.0, worst_client: 0 };
+        assert_eq!(churn.to_least(), 0.0, "newcomers got nothing");
+        assert!(Churn { lost: 1, least: 0.0, ..churn }.to_least().is_infinite());
     }
 }

@@ -110,11 +110,16 @@ impl Dealt {
         ((self.spread().most_to_mean() - 1.0) * f64::from(self.shape.backends) - 1e-9).ceil().max(0.0) as u32
     }
 
-    /// The largest share of any one subset that falls into a window of `share` of all backends, consecutive by
+    /// How many backends `share` of them is, rounded down and at least one: what a rolling restart takes at a time.
+    pub fn restart_window(&self, share: f64) -> u32 {
+        let backends = self.shape.backends;
+        ((f64::from(backends) * share) as u32).clamp(1, backends.max(1))
+    }
+
+    /// The largest share of any one subset that falls into [`Dealt::restart_window`] of all backends, consecutive by
     /// number: what a rolling restart of that many takes at once.
     pub fn restart_share(&self, share: f64) -> f64 {
-        let backends = self.shape.backends as usize;
-        let window = ((backends as f64 * share) as usize).clamp(1, backends);
+        let window = self.restart_window(share) as usize;
         let worst_of = |row: &Vec<u32>| {
             let mut sorted = row.clone();
             sorted.sort_unstable();
