@@ -55,7 +55,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "TIMES", value_parser = burst, default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) burst: f64,
 
-    /// A change to count lost connections for: sign, number, % for a share, then b for backends or c for clients;
+    /// A change to count lost connections for: sign, whole number, % for a share, then b for backends or c for clients;
     /// may be repeated [default: +1b -1b +10%b -10%b +10%c]
     #[arg(long = "change", value_name = "CHANGE", value_parser = change, allow_hyphen_values = true)]
     pub(crate) changes: Vec<Change>,
@@ -64,8 +64,11 @@ pub(crate) struct PlanArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print who uses whom as one JSON document: {"clients": [[backends of client 0], ...]}
-    #[arg(long, conflicts_with_all = ["json", "changes"])]
+    /// Print who uses whom as one JSON document: {"clients": [[backends of client 0], ...]}; changes are ignored
+    ///
+    /// For rounds and even this is exactly what clients with ordinals 0 to N-1 deal to themselves. For random it shows
+    /// the kind of dealing only: real clients rank backends by hashed names.
+    #[arg(long, conflicts_with = "json")]
     pub(crate) dump: bool,
 }
 
@@ -118,6 +121,7 @@ fn algorithm(text: &str) -> Result<Algorithm, String> {
 fn change(text: &str) -> Result<Change, BadChange> {
     text.parse()
 }
+
 /// About half a minute of real time.
 const SECONDS_MOST: u32 = 600;
 /// A client at a thousand times its mean is idle otherwise: no subset size evens that out.

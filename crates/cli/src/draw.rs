@@ -92,6 +92,11 @@ pub(crate) fn item(text: &str) -> String {
     filled("  - ", "    ", text)
 }
 
+/// An error in lines of at most 80 columns; those after the first of each line that was too long are indented.
+pub(crate) fn error_text(text: &str) -> String {
+    text.lines().map(|line| filled("", "  ", line)).collect()
+}
+
 fn filled(first_indent: &str, indent: &str, text: &str) -> String {
     let mut lines = String::new();
     let mut line = first_indent.to_owned();

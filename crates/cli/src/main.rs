@@ -8,25 +8,41 @@ mod args;
 mod cmd;
 mod draw;
 mod failure;
+mod progress;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use args::{Cli, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             // Where stderr is gone too there is nobody left to tell; the exit code still says it.
-            drop(writeln!(io::stderr(), "error: {failure}"));
+            drop(write!(io::stderr(), "{}", draw::error_text(&format!("error: {failure}"))));
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Help, or what is wrong with the arguments. The parser does not fold what is said of a value, so that is done here.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::ValueValidation {
+        drop(write!(io::stderr(), "{}", draw::error_text(&error.to_string())));
+    } else {
+        drop(error.print());
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

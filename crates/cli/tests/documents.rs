@@ -18,9 +18,13 @@ fn plan_prints_one_document_with_every_figure() {
     assert_eq!(balance["histogram"], serde_json::json!([[8, 30]]));
     assert_eq!(plan["extra_machines"], 0);
     assert_eq!(plan["published"], Value::Null);
+    assert_eq!((&balance["least_to_mean"], &balance["wasted_connections"]), (&1.0.into(), &0.0.into()));
+    assert_eq!(plan["restart_window"], 3);
+    assert_eq!(rows(&plan["compared"]).len(), 3);
+    assert_eq!(plan["changes_not_possible"], serde_json::json!([]));
     let changes: Vec<&str> = rows(&plan["churn"]).iter().filter_map(|row| row["change"].as_str()).collect();
     assert_eq!(changes, ["+1b", "-1b", "+10%b", "-10%b", "+10%c"]);
-    for field in ["advice", "expected_random", "restart_share", "seed", "clients", "backends"] {
+    for field in ["advice", "burst", "expected_random", "restart_share", "seed", "clients", "backends"] {
         assert!(!plan[field].is_null(), "{field} is missing");
     }
 }
@@ -68,6 +72,42 @@ fn a_service_of_one_is_planned_too() {
     // One backend less of one cannot be, so the usual changes that take one are left out.
     let changes: Vec<&Value> = rows(&plan["churn"]).iter().map(|row| &row["change"]).collect();
     assert_eq!(changes, ["+1b", "+10%b", "+10%c"]);
+    assert_eq!(plan["changes_not_possible"], serde_json::json!(["-1b", "-10%b"]));
+}
+
+#[test]
+fn more_backends_than_there_are_can_be_asked_for() {
+    let plan = document("plan --clients 5 --backends 30 --size 31 --change +1c --json");
+
+    assert_eq!((&plan["size"], &plan["balance"]["subset_most"]), (&31.into(), &30.into()));
+}
+
+#[test]
+fn every_field_of_a_document_is_explained() {
+    let page = include_str!("../../../docs/plan.md");
+    let documents = [
+        document("plan --clients 300 --backends 300 --size 90 --algorithm random --change -1b --json"),
+        document("plan --clients 2 --backends 3 --dump"),
+    ];
+    for name in documents.iter().flat_map(names) {
+        assert!(page.contains(&format!("`{name}`")), "docs/plan.md says nothing of {name}");
+    }
+}
+
+#[test]
+fn a_dump_ignores_changes() {
+    let line = "plan --clients 4 --backends 12 --size 3 --dump";
+
+    assert_eq!(document(line), document(&format!("{line} --change +1b")));
+}
+
+#[test]
+fn a_plan_that_takes_long_says_so_on_stderr_only() {
+    let output = run("plan --clients 1000 --backends 60000 --size 2 --algorithm rounds --change +1c --json");
+
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(stderr, "plan: 121 million looks at backends; this takes about 2 s\n");
+    assert!(serde_json::from_slice::<Value>(&output.stdout).is_ok());
 }
 
 #[test]
@@ -77,6 +117,7 @@ fn the_demo_is_the_same_for_the_same_seed() {
 
     assert_eq!(first, demo(1));
     assert_ne!(first, demo(2));
+    assert_eq!(first["seconds"], 1);
     assert_eq!(rows(&first["subsetting"]).len(), 4);
     for policy in rows(&first["policies"]) {
         assert_eq!(rows(&policy["utilization"]).len(), 10);
@@ -92,7 +133,9 @@ fn bad_usage_ends_with_code_2_and_leaves_stdout_empty() {
         "plan --clients -1 --backends 3 --dump",
         "plan --clients 3 --backends 3 --burst NaN --json",
         "plan --clients 131072 --backends 131072 --size 131072 --json",
+        "plan --clients 131072 --backends 131072 --size 2 --json",
         "plan --clients 3 --backends 3 --change -3b --json",
+        "plan --clients 3 --backends 3 --change +99999999999999999999b --json",
         "plan --clients 3 --backends 3 --json --dump",
         "demo --seconds 0 --json",
         "demo --seed -1 --json",
@@ -135,6 +178,17 @@ fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     command.args(line.split_whitespace());
     command
+}
+
+/// Names of fields at any depth.
+fn names(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().flat_map(|(name, value)| [vec![name.clone()], names(value)].concat()).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(names).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn rows(value: &Value) -> &[Value] {

@@ -61,8 +61,8 @@ impl Advice {
         let needed = needed.ceil();
         if needed > f64::from(backends) {
             self.size = backends;
-            let short = format!("{reason}; that would need {needed}, and all {backends} backends is what there is");
-            self.reasons.push(format!("{backends}: {short}"));
+            let all = if backends == 1 { "1 backend".to_owned() } else { format!("all {backends} backends") };
+            self.reasons.push(format!("{backends}: {reason}; that would need {needed}, and {all} is what there is"));
         } else if needed > f64::from(self.size) {
             self.size = needed as u32;
             self.reasons.push(format!("{needed}: {reason}"));

@@ -1,5 +1,6 @@
 //! `evenkeel demo`: subsetting and request policies in pictures, computed live by the decision core.
 
+mod conclusions;
 mod load;
 mod machine;
 mod pictures;
@@ -17,13 +18,14 @@ use serde::Serialize;
 use crate::args::DemoArgs;
 use crate::draw::Paint;
 use crate::failure::Failure;
+use crate::progress::Progress;
 use world::{CORES, Scenario, Trouble, World};
 
 /// Everything the demo shows, as plain data.
 #[derive(Debug, Serialize)]
 pub(crate) struct Demo {
     seed: u64,
-    #[serde(skip)]
+    /// Simulated, of each world.
     seconds: u32,
     subsetting: Vec<Subsetting>,
     policies: Vec<PolicyRun>,
@@ -72,12 +74,18 @@ struct Latency {
 
 /// Computes everything, then prints it.
 pub(crate) fn run(args: &DemoArgs, out: &mut impl Write) -> Result<(), Failure> {
+    let progress = match args.seconds {
+        ..=SECONDS_SHORT => Progress::hidden(),
+        _ => Progress::bar("simulating", (PolicyName::BUILT.len() * TROUBLES.len()) as u64),
+    };
+    let run_policy = |policy| run_policy(policy, args, &progress);
     let demo = Demo {
         seed: args.seed,
         seconds: args.seconds,
         subsetting: DEALINGS.into_iter().map(|dealing| subsetting(dealing, args.seed)).collect::<Result<_, _>>()?,
-        policies: PolicyName::BUILT.into_iter().map(|policy| run_policy(policy, args)).collect::<Result<_, _>>()?,
+        policies: PolicyName::BUILT.into_iter().map(run_policy).collect::<Result<_, _>>()?,
     };
+    progress.finish();
     if args.json {
         serde_json::to_writer(&mut *out, &demo)?;
         return Ok(writeln!(out)?);
@@ -94,9 +102,14 @@ fn subsetting((algorithm, size): (Algorithm, u32), seed: u64) -> Result<Subsetti
     Ok(Subsetting { algorithm: algorithm.versioned(), size, least, mean, most, connections })
 }
 
-fn run_policy(policy: PolicyName, args: &DemoArgs) -> Result<PolicyRun, Failure> {
-    let of = |trouble| World::run(Scenario { policy, seed: args.seed, seconds: args.seconds, trouble });
-    let calm = of(Trouble::None)?;
+fn run_policy(policy: PolicyName, args: &DemoArgs, progress: &Progress) -> Result<PolicyRun, Failure> {
+    let of = |trouble| {
+        let tally = World::run(Scenario { policy, seed: args.seed, seconds: args.seconds, trouble });
+        progress.advance(1);
+        tally
+    };
+    let [calm, told, hidden] = TROUBLES.map(of);
+    let calm = calm?;
     let spread = Spread::of(calm.utilization().iter().copied());
     let Spread { least, mean, most, wasted, .. } = spread.expect("a world has backends");
     Ok(PolicyRun {
@@ -106,11 +119,15 @@ fn run_policy(policy: PolicyName, args: &DemoArgs) -> Result<PolicyRun, Failure>
         wasted_cores: wasted * f64::from(CORES),
         latency_ms: Latency { p50: calm.latency_ms(0.5), p99: calm.latency_ms(0.99) },
         requests: calm.requests(),
-        sinkhole_share: of(Trouble::Sinkhole)?.share_late(0),
-        hidden_sinkhole_share: of(Trouble::HiddenSinkhole)?.share_late(0),
+        sinkhole_share: told?.share_late(0),
+        hidden_sinkhole_share: hidden?.share_late(0),
     })
 }
 
+/// The worlds of each policy.
+const TROUBLES: [Trouble; 3] = [Trouble::None, Trouble::Sinkhole, Trouble::HiddenSinkhole];
+/// About two seconds of real time.
+const SECONDS_SHORT: u32 = 60;
 /// Clients, and backends: the size of the published pictures.
 const TASKS: u32 = 300;
 const DEALINGS: [(Algorithm, u32); 4] =

@@ -2,6 +2,9 @@
 
 use std::io::{self, Write};
 
+use evenkeel_core::PolicyName;
+
+use super::conclusions;
 use super::world::{BACKENDS, speed_of};
 use super::{Demo, PolicyRun, Subsetting};
 use crate::draw::{Paint, bar, paragraph, percent, profile};
@@ -12,6 +15,7 @@ pub(crate) fn write(out: &mut impl Write, paint: Paint, demo: &Demo) -> io::Resu
     writeln!(out, "\n{}", paint.heading("1. Who talks to whom: 300 clients, 300 backends"))?;
     write!(out, "{}", paragraph(SUBSETTING))?;
     write_subsetting(out, paint, &demo.subsetting)?;
+    write!(out, "\n{}", paragraph(&conclusions::subsetting(&demo.subsetting)))?;
     writeln!(out, "\n{}", paint.heading("2. Who gets the next request: utilization of 10 backends"))?;
     write!(out, "{}", paragraph(&world_text(demo)))?;
     for side_by_side in demo.policies.chunks(POLICIES_ABREAST) {
@@ -19,9 +23,16 @@ pub(crate) fn write(out: &mut impl Write, paint: Paint, demo: &Demo) -> io::Resu
         write_policies(out, paint, side_by_side)?;
     }
     write!(out, "\n{}", paragraph(WASTED))?;
+    write!(out, "{}", paragraph(&conclusions::policies(&demo.policies)))?;
+    write!(out, "{}", paragraph(&format!("The default is {}.", PolicyName::default())))?;
     writeln!(out, "\n{}", paint.heading("3. The sinkhole: a backend that fails fast looks idle"))?;
     write!(out, "{}", paragraph(SINKHOLE))?;
     write_sinkhole(out, paint, &demo.policies)?;
+    writeln!(out)?;
+    if conclusions::is_passed_over(&demo.policies) {
+        write!(out, "{}", paragraph(PASSED_OVER))?;
+    }
+    write!(out, "{}", paragraph(&conclusions::sinkhole(&demo.policies)))?;
     writeln!(out, "\nNext: evenkeel plan --help, for a service of your own size, and ./test.")
 }
 
@@ -92,6 +103,8 @@ const WASTED: &str = "Wasted cores: what the others leave unused when the servic
 const SINKHOLE: &str = "From halfway, backend 0 fails every request after 0.1 ms. Its share of the requests from then \
                         on; an equal one is 10 %. Policies that look at load count recent errors as requests in \
                         flight.";
+const PASSED_OVER: &str = "round_robin gives it slightly more than 10 %: it is never at its limit of requests in \
+                           flight, while slow ones are and are passed over.";
 const PROFILE_WIDTH: usize = 25;
 const LABEL_WIDTH: usize = 20;
 const POLICIES_ABREAST: usize = 3;

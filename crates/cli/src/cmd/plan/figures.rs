@@ -12,7 +12,10 @@ use crate::args::PlanArgs;
 pub(crate) struct Figures {
     pub(crate) clients: u32,
     pub(crate) backends: u32,
+    /// As asked for, or as recommended; all backends are used where there are no more.
     pub(crate) size: u32,
+    /// How far the busiest client bursts above its mean rate.
+    pub(crate) burst: f64,
     /// With its version.
     pub(crate) algorithm: &'static str,
     pub(crate) seed: u64,
@@ -21,10 +24,17 @@ pub(crate) struct Figures {
     /// What drawing at random is expected to give for this shape, whichever algorithm dealt.
     pub(crate) expected_random: Extremes,
     pub(crate) published: Option<Published>,
+    /// Every algorithm on this shape; empty where that would take long.
+    pub(crate) compared: Vec<Compared>,
+    /// Where requests follow connections.
     pub(crate) extra_machines: u32,
-    /// The largest share of a subset that restarting a tenth of the backends, consecutive by number, takes at once.
+    /// Backends that a rolling restart takes at a time: a tenth, consecutive by number.
+    pub(crate) restart_window: u32,
+    /// The largest share of a subset that is in such a window.
     pub(crate) restart_share: f64,
     pub(crate) churn: Vec<Changed>,
+    /// Usual changes that this shape does not allow.
+    pub(crate) changes_not_possible: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -40,8 +50,10 @@ pub(crate) struct Balance {
     pub(crate) least: f64,
     pub(crate) mean: f64,
     pub(crate) most: f64,
+    pub(crate) least_to_mean: f64,
     pub(crate) most_to_mean: f64,
-    pub(crate) wasted: f64,
+    /// What the others have less than the most loaded, summed.
+    pub(crate) wasted_connections: f64,
     pub(crate) subset_least: usize,
     pub(crate) subset_most: usize,
     /// Connections, and how many backends have so many.
@@ -59,6 +71,19 @@ pub(crate) struct Extremes {
 pub(crate) struct Published {
     pub(crate) least_percent: u32,
     pub(crate) most_percent: u32,
+}
+
+/// How even one of the algorithms is.
+#[derive(Debug, Serialize)]
+pub(crate) struct Compared {
+    pub(crate) algorithm: &'static str,
+    pub(crate) most_to_mean: f64,
+}
+
+impl Compared {
+    pub(crate) fn of(algorithm: Algorithm, dealt: &Dealt) -> Self {
+        Compared { algorithm: algorithm.versioned(), most_to_mean: dealt.spread().most_to_mean() }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -80,15 +105,19 @@ impl Figures {
             clients: shape.clients,
             backends: shape.backends,
             size: shape.size,
+            burst: args.burst,
             algorithm: args.algorithm.versioned(),
             seed: args.seed,
             advice: Advised { size: advice.size, reasons: advice.reasons, random_size: advice.random_size },
             balance: Balance::of(dealt),
             expected_random: Extremes { least, most },
             published: published(args.algorithm, shape.clients, shape.backends, shape.size),
+            compared: Vec::new(),
             extra_machines: dealt.extra_machines(),
+            restart_window: dealt.restart_window(RESTARTED),
             restart_share: dealt.restart_share(RESTARTED),
             churn: churn.iter().map(Changed::of).collect(),
+            changes_not_possible: Vec::new(),
         }
     }
 }
@@ -105,8 +134,10 @@ impl Balance {
             least: spread.least,
             mean: spread.mean,
             most: spread.most,
+            // A shape has clients and a size, so some backend has connections.
+            least_to_mean: spread.least / spread.mean,
             most_to_mean: spread.most_to_mean(),
-            wasted: spread.wasted,
+            wasted_connections: spread.wasted,
             subset_least,
             subset_most,
             histogram: histogram.into_iter().collect(),

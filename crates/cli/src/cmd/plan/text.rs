@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::figures::{Balance, Figures};
+use super::figures::{Balance, Compared, Figures};
 use crate::args::PlanArgs;
 use crate::draw::{Paint, bar, counted, item, paragraph, percent, table};
 
 pub(crate) fn write(out: &mut impl Write, paint: Paint, args: &PlanArgs, figures: &Figures) -> io::Result<()> {
-    let Figures { size, algorithm, seed, .. } = figures;
+    let Figures { algorithm, seed, .. } = figures;
+    let size = figures.size.min(figures.backends);
     let (clients, backends) = (counted(figures.clients, "client"), counted(figures.backends, "backend"));
     writeln!(out, "{clients}, {backends}, subsets of {size}, dealt by {algorithm} with seed {seed}")?;
     writeln!(out, "\n{}", paint.heading("Size of a subset"))?;
@@ -16,26 +17,27 @@ pub(crate) fn write(out: &mut impl Write, paint: Paint, args: &PlanArgs, figures
     write!(out, "{}\n{}", balance_text(figures), histogram_text(paint, &figures.balance))?;
     writeln!(out, "\n{}", paint.heading("What it costs"))?;
     write!(out, "{}", cost_text(figures))?;
-    if !figures.churn.is_empty() {
-        writeln!(out, "\n{}", paint.heading("Connections lost when something changes"))?;
-        write!(out, "{}", churn_text(figures))?;
-    }
-    Ok(())
+    writeln!(out, "\n{}", paint.heading("Connections lost when something changes"))?;
+    write!(out, "{}", churn_text(figures))
 }
 
 fn size_text(args: &PlanArgs, figures: &Figures) -> String {
-    let advice = &figures.advice;
-    let mut text = String::new();
-    if args.size.is_some() {
-        text += &paragraph(&format!("{} as asked; {} is recommended", figures.size, advice.size));
-    } else {
-        text += &paragraph(&format!("{} is recommended:", figures.size));
-        text.extend(advice.reasons.iter().map(|reason| item(reason)));
-    }
+    let Figures { size, backends, advice, .. } = figures;
+    let recommended = advice.size;
+    let mut text = paragraph(&match args.size {
+        None => format!("{recommended} is recommended:"),
+        Some(_) if size > backends => {
+            format!("{size} asked for, all {backends} used; {recommended} is recommended:")
+        }
+        Some(_) => format!("{size} as asked; {recommended} is recommended:"),
+    });
+    text.extend(advice.reasons.iter().map(|reason| item(reason)));
     let share = percent(f64::from(advice.random_size) / f64::from(figures.backends));
+    let is_published = (figures.clients, figures.backends) == (300, 300);
+    let published = if is_published { " (published: about 75 %)" } else { "" };
     text += &paragraph(&format!(
         "Random subsets would need {} of the {} backends ({share}) to keep the most loaded one within 10 % of the \
-         mean (published: about 75 % for 300 clients of 300 backends).",
+         mean{published}.",
         advice.random_size, figures.backends,
     ));
     text
@@ -112,21 +114,41 @@ fn binned(histogram: &[(u32, u32)]) -> Vec<Bin> {
 }
 
 fn cost_text(figures: &Figures) -> String {
-    let extra = figures.extra_machines;
     let above = percent(figures.balance.most_to_mean - 1.0);
-    let machines = match extra {
+    let machines = match figures.extra_machines {
         0 => "No extra machines: every backend has the same number of connections.".to_owned(),
-        _ => format!(
-            "{}: the most loaded backend is {above} above the mean, and a service is sized for its \
-             most loaded task.",
+        extra => format!(
+            "Up to {}, where requests follow connections (round_robin): the most loaded backend is {above} above the \
+             mean, and a service is sized for its most loaded task. Policies that see load even out part of it.",
             counted(extra, "extra machine"),
         ),
     };
-    let restart = format!(
-        "A rolling restart of 10 % of the backends, consecutive by number, takes at most {} of any subset at once.",
-        percent(figures.restart_share),
-    );
-    paragraph(&machines) + &paragraph(&restart)
+    paragraph(&machines) + &compared_text(figures) + &paragraph(&restart_text(figures))
+}
+
+/// Nothing where all are alike because every client uses every backend.
+fn compared_text(figures: &Figures) -> String {
+    if figures.compared.is_empty() || figures.size >= figures.backends {
+        return String::new();
+    }
+    let most_to_mean = |one: &Compared| format!("{} {}", one.algorithm, percent(one.most_to_mean));
+    let compared: Vec<String> = figures.compared.iter().map(most_to_mean).collect();
+    paragraph(&format!("most/mean for this size and seed: {}", compared.join(", ")))
+}
+
+fn restart_text(figures: &Figures) -> String {
+    let share = percent(figures.restart_share);
+    match figures.restart_window {
+        1 => format!(
+            "A rolling restart of one backend at a time (10 % of {}{}) takes at most {share} of any subset at once.",
+            counted(figures.backends, "backend"),
+            if figures.backends == 10 { "" } else { ", rounded to one" },
+        ),
+        window => format!(
+            "A rolling restart of 10 % of the backends ({window} at a time, consecutive by number) takes at most \
+             {share} of any subset at once.",
+        ),
+    }
 }
 
 fn churn_text(figures: &Figures) -> String {
@@ -145,11 +167,21 @@ fn churn_text(figures: &Figures) -> String {
             ]
         })
         .collect();
-    table(&["change", "before", "lost", "least possible", "lost/least", "worst client"], &rows)
-        + &paragraph("b: backends, c: clients; newcomers get the next numbers, the last ones go.")
-        + &paragraph("Least possible: what any dealing must move to stay exactly even.")
+    let mut text = table(&["change", "before", "lost", "least possible", "lost/least", "worst client"], &rows);
+    if !figures.changes_not_possible.is_empty() {
+        text += &paragraph(&format!("not possible here: {}", figures.changes_not_possible.join(", ")));
+    }
+    text += &paragraph("b: backends, c: clients; newcomers get the next numbers, the last ones go.");
+    text += &paragraph(LEAST_POSSIBLE);
+    if figures.churn.iter().any(|changed| changed.ratio.is_none()) {
+        text += &paragraph("-: nothing had to be lost.");
+    }
+    text
 }
 
+const LEAST_POSSIBLE: &str = "Least possible: what a dealing that stays exactly even must move, with subsets of the \
+                              same size. To lose less than it (lost/least below 1) means that newcomers get less \
+                              than their share, or that some subsets grew.";
 const ROWS_MOST: u32 = 15;
 const BAR_WIDTH: usize = 50;
 
