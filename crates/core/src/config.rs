@@ -14,6 +14,19 @@ pub struct InvalidConfig {
 }
 
 impl InvalidConfig {
+    /// Refuses a `value` outside `least..=most`, naming `field`: for settings of drivers, which read like core's.
+    pub fn unless_in_range<T: PartialOrd + fmt::Debug + Copy>(
+        field: &'static str,
+        value: T,
+        least: T,
+        most: T,
+    ) -> Result<(), InvalidConfig> {
+        if value >= least && value <= most {
+            return Ok(());
+        }
+        Err(InvalidConfig::new(field, value, format!("must be from {least:?} to {most:?}")))
+    }
+
     pub(crate) fn new(field: &'static str, value: impl fmt::Debug, allowed: impl Into<String>) -> Self {
         InvalidConfig { field, value: format!("{value:?}"), allowed: allowed.into() }
     }
@@ -26,16 +39,3 @@ impl fmt::Display for InvalidConfig {
 }
 
 impl std::error::Error for InvalidConfig {}
-
-/// `value` must lie in `least..=most`.
-pub(crate) fn in_range<T: PartialOrd + fmt::Debug + Copy>(
-    field: &'static str,
-    value: T,
-    least: T,
-    most: T,
-) -> Result<(), InvalidConfig> {
-    if value >= least && value <= most {
-        return Ok(());
-    }
-    Err(InvalidConfig::new(field, value, format!("must be from {least:?} to {most:?}")))
-}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use evenkeel::ChannelConfig;
 use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
 use evenkeel_core::client::{BackoffConfig, ErrorsConfig, FlowConfig, SubsetConfig};
 use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, Time};
@@ -68,6 +69,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
     let BackoffConfig { first, most, jitter } = backoff;
     let ServerConfig { drain_least, drain_most, drain_poll, close_most } = ServerConfig::default();
     let RequestMeta { criticality, deadline, attempt, kind, customer } = RequestMeta::default();
+    let channel = ChannelConfig::default();
     let none = |is_none: bool| if is_none { "none".to_owned() } else { "some".to_owned() };
     BTreeMap::from([
         ("client.policy", policy.to_string()),
@@ -84,6 +86,11 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("client.backoff.first", format!("{first:?}")),
         ("client.backoff.most", format!("{most:?}")),
         ("client.backoff.jitter", jitter.to_string()),
+        ("channel.connect_timeout", format!("{:?}", channel.connect_timeout)),
+        ("channel.ping_every", format!("{:?}", channel.ping_every)),
+        ("channel.ping_timeout", format!("{:?}", channel.ping_timeout)),
+        ("channel.streams_at_first", channel.streams_at_first.to_string()),
+        ("channel.seed", none(channel.seed.is_none())),
         ("server.drain_least", format!("{drain_least:?}")),
         ("server.drain_most", format!("{drain_most:?}")),
         ("server.drain_poll", format!("{drain_poll:?}")),

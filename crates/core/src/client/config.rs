@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::pick::PolicyName;
 use super::subset::{Algorithm, no_client_ordinal};
 use crate::InvalidConfig;
-use crate::config::in_range;
 use crate::plan::COUNT_MOST;
 
 /// All settings of a client, swapped whole and checked first.
@@ -109,14 +108,14 @@ impl ClientConfig {
 
     pub(crate) fn check_all_but_policy(&self) -> Result<(), InvalidConfig> {
         let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
-        in_range("subset.size", self.subset.size, 1, COUNT_MOST)?;
-        in_range("subset.replace_after", self.subset.replace_after, 10 * millisecond, hour)?;
-        in_range("flow.active_max", self.flow.active_max, 1, IN_FLIGHT_MOST)?;
-        in_range("flow.streams_max", self.flow.streams_max, 1, IN_FLIGHT_MOST)?;
-        in_range("errors.half_life", self.errors.half_life, Duration::from_millis(10), hour)?;
-        in_range("backoff.first", self.backoff.first, millisecond, hour)?;
-        in_range("backoff.most", self.backoff.most, self.backoff.first, hour)?;
-        in_range("backoff.jitter", self.backoff.jitter, 0.0, 0.9)?;
+        InvalidConfig::unless_in_range("subset.size", self.subset.size, 1, COUNT_MOST)?;
+        InvalidConfig::unless_in_range("subset.replace_after", self.subset.replace_after, 10 * millisecond, hour)?;
+        InvalidConfig::unless_in_range("flow.active_max", self.flow.active_max, 1, IN_FLIGHT_MOST)?;
+        InvalidConfig::unless_in_range("flow.streams_max", self.flow.streams_max, 1, IN_FLIGHT_MOST)?;
+        InvalidConfig::unless_in_range("errors.half_life", self.errors.half_life, Duration::from_millis(10), hour)?;
+        InvalidConfig::unless_in_range("backoff.first", self.backoff.first, millisecond, hour)?;
+        InvalidConfig::unless_in_range("backoff.most", self.backoff.most, self.backoff.first, hour)?;
+        InvalidConfig::unless_in_range("backoff.jitter", self.backoff.jitter, 0.0, 0.9)?;
         if self.subset.client.is_none() && self.subset.algorithm.is_some_and(Algorithm::needs_client_ordinal) {
             return Err(no_client_ordinal());
         }

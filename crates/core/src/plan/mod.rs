@@ -29,9 +29,9 @@ pub struct Shape {
 impl Shape {
     /// Says what is wrong, if anything is.
     pub fn check(&self) -> Result<(), InvalidConfig> {
-        crate::config::in_range("clients", self.clients, 1, COUNT_MOST)?;
-        crate::config::in_range("backends", self.backends, 1, COUNT_MOST)?;
-        crate::config::in_range("size", self.size, 1, COUNT_MOST)
+        InvalidConfig::unless_in_range("clients", self.clients, 1, COUNT_MOST)?;
+        InvalidConfig::unless_in_range("backends", self.backends, 1, COUNT_MOST)?;
+        InvalidConfig::unless_in_range("size", self.size, 1, COUNT_MOST)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::InvalidConfig;
-use crate::config::in_range;
 
 /// All settings of a server task.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +32,9 @@ impl ServerConfig {
     /// Says what is wrong, if anything is.
     pub fn check(&self) -> Result<(), InvalidConfig> {
         let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
-        in_range("drain_least", self.drain_least, Duration::ZERO, hour)?;
-        in_range("drain_most", self.drain_most, self.drain_least, hour)?;
-        in_range("drain_poll", self.drain_poll, millisecond, Duration::from_secs(1))?;
-        in_range("close_most", self.close_most, Duration::ZERO, hour)
+        InvalidConfig::unless_in_range("drain_least", self.drain_least, Duration::ZERO, hour)?;
+        InvalidConfig::unless_in_range("drain_most", self.drain_most, self.drain_least, hour)?;
+        InvalidConfig::unless_in_range("drain_poll", self.drain_poll, millisecond, Duration::from_secs(1))?;
+        InvalidConfig::unless_in_range("close_most", self.close_most, Duration::ZERO, hour)
     }
 }

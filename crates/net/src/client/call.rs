@@ -1,0 +1,206 @@
+//! One request through a channel: picked, sent, answered, counted out.
+//!
+//! What was taken is given back on every path: a `Counted` holds the ticket and finishes it when the answer has been
+//! read to its end, or when the caller goes away before.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::Bytes;
+use evenkeel_core::{CustomerId, Kind, LoadReport, Outcome, Ticket};
+use http::HeaderMap;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::Instant;
+
+use super::error::CallError;
+use super::{Sender, Shared};
+use crate::body::{BoxBody, BoxError};
+use crate::context::{Context, Defaults, Resolved, resolve};
+use crate::wire::{orca, outcome};
+
+/// Sends a request to a backend of the picker's choice; to another if the connection was gone before it was sent.
+pub(crate) async fn call(
+    shared: &Arc<Shared>,
+    mut request: http::Request<BoxBody>,
+) -> Result<http::Response<CountedBody>, CallError> {
+    let now = Instant::now();
+    let scope = Context::current();
+    let context = resolve(now, request.extensions(), request.headers(), scope.as_ref(), Defaults::default());
+    let deadline = context.deadline;
+    context.write(now, request.headers_mut());
+    let mut unsent = None;
+    for _ in 0..CONNECTIONS_TRIED_MAX {
+        let (counted, sender) = begin(shared, &context)?;
+        let Some(sender) = sender else {
+            counted.finish(Outcome::Unsent, None);
+            continue;
+        };
+        match send(sender, request, deadline).await {
+            Ok(response) => return Ok(answered(response, counted, deadline)),
+            Err(Sent::Back(given_back, error)) => {
+                counted.finish(Outcome::Unsent, None);
+                request = *given_back;
+                unsent = Some(error);
+                // The driver is about to hear that the connection is gone: another is picked once it has.
+                tokio::task::yield_now().await;
+            }
+            Err(Sent::Expired) => {
+                counted.finish(Outcome::Expired, None);
+                return Err(CallError::Expired);
+            }
+            Err(Sent::Broken(error)) => {
+                counted.finish(Outcome::Failed, None);
+                return Err(CallError::Broken(error.into()));
+            }
+        }
+    }
+    Err(CallError::Unsent(unsent.map_or_else(|| "every connection was gone".into(), Into::into)))
+}
+
+fn begin(shared: &Arc<Shared>, context: &Resolved) -> Result<(Counted, Option<Sender>), CallError> {
+    let now = shared.clock.now();
+    let meta = context.meta(shared.clock, Kind::Unary, CustomerId::default());
+    let published = shared.published.load();
+    let begun = shared.seat.with(shared.seed, |local, rng| published.picker.begin(local, now, &meta, rng));
+    let ticket = begun.map_err(CallError::Refused)?;
+    let sender = published.senders.get(ticket.position()).cloned().flatten();
+    Ok((Counted { shared: Arc::clone(shared), ticket: Some(ticket) }, sender))
+}
+
+/// Why there is no response.
+enum Sent {
+    /// Never sent: here it is back.
+    Back(Box<http::Request<BoxBody>>, hyper::Error),
+    Expired,
+    Broken(hyper::Error),
+}
+
+async fn send(
+    mut sender: Sender,
+    request: http::Request<BoxBody>,
+    deadline: Option<Instant>,
+) -> Result<http::Response<Incoming>, Sent> {
+    let sending = sender.try_send_request(request);
+    let answer = match deadline {
+        Some(at) => tokio::time::timeout_at(at, sending).await.map_err(|_| Sent::Expired)?,
+        None => sending.await,
+    };
+    answer.map_err(|mut error| match error.take_message() {
+        Some(request) => Sent::Back(Box::new(request), error.into_error()),
+        None => Sent::Broken(error.into_error()),
+    })
+}
+
+fn answered(
+    response: http::Response<Incoming>,
+    counted: Counted,
+    deadline: Option<Instant>,
+) -> http::Response<CountedBody> {
+    let (parts, body) = response.into_parts();
+    let verdict = outcome::outcome_of(parts.status, &parts.headers);
+    let report = orca::read(&parts.headers);
+    let expiry = deadline.map(|at| Box::pin(tokio::time::sleep_until(at)));
+    http::Response::from_parts(parts, CountedBody { body, counted: Some(counted), verdict, report, expiry })
+}
+
+/// A request that counts until it is finished; cancelled if nobody finishes it.
+struct Counted {
+    shared: Arc<Shared>,
+    ticket: Option<Ticket>,
+}
+
+impl Counted {
+    fn finish(mut self, outcome: Outcome, report: Option<&LoadReport>) {
+        self.give_back(outcome, report);
+    }
+
+    fn give_back(&mut self, outcome: Outcome, report: Option<&LoadReport>) {
+        if let Some(ticket) = self.ticket.take() {
+            self.shared.published.load().picker.finish(self.shared.clock.now(), ticket, outcome, report);
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.give_back(Outcome::Cancelled, None);
+    }
+}
+
+/// The body of an answer; its end ends the request's count, with what the trailers say.
+pub struct CountedBody {
+    body: Incoming,
+    counted: Option<Counted>,
+    verdict: Outcome,
+    report: Option<LoadReport>,
+    expiry: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl CountedBody {
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(counted) = self.counted.take() {
+            counted.finish(outcome, self.report.as_ref());
+        }
+    }
+
+    fn on_trailers(&mut self, trailers: &HeaderMap) {
+        self.report = orca::read(trailers).or(self.report);
+        self.verdict = outcome::outcome_of_trailers(trailers).unwrap_or(self.verdict);
+    }
+}
+
+impl Body for CountedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        match polled {
+            Poll::Pending => {
+                let expired = self.expiry.as_mut().is_some_and(|expiry| expiry.as_mut().poll(cx).is_ready());
+                if !expired {
+                    return Poll::Pending;
+                }
+                self.end(Outcome::Expired);
+                Poll::Ready(Some(Err(CallError::Expired.into())))
+            }
+            Poll::Ready(None) => {
+                let verdict = self.verdict;
+                self.end(verdict);
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.end(Outcome::Failed);
+                Poll::Ready(Some(Err(error.into())))
+            }
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    self.on_trailers(trailers);
+                }
+                if self.body.is_end_stream() {
+                    let verdict = self.verdict;
+                    self.end(verdict);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl std::fmt::Debug for CountedBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CountedBody").field("verdict", &self.verdict).finish_non_exhaustive()
+    }
+}
+
+/// Connections tried for one request that keeps coming back unsent.
+const CONNECTIONS_TRIED_MAX: usize = 3;

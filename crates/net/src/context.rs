@@ -1,0 +1,276 @@
+//! What a request carries from hop to hop (DESIGN §5): how much it matters, until when, for whom.
+//!
+//! The server opens a scope around each handler. Calls made inside inherit it: through `join` and `select` because
+//! they stay in the task, through [`spawn`] and [`spawn_blocking`] because these hand it over, through a streaming
+//! body because [`InContext`] enters it around every poll, and through a queue to another task because
+//! [`Context::carry`] puts it on the request. Nothing here takes a lock.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task;
+use std::time::Duration;
+
+use evenkeel_core::{Criticality, CustomerId, Kind, RequestMeta, Time};
+use http::{Extensions, HeaderMap, Request};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tokio::task::JoinHandle;
+use tokio::task::futures::TaskLocalFuture;
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::wire::headers;
+
+/// What is known of a request, and what the calls it causes inherit. What is `None` was not said.
+///
+/// Set on a single call as a request extension, or inherited from the scope of the request being served.
+///
+/// ```
+/// use evenkeel::Context;
+/// use evenkeel_core::Criticality;
+///
+/// let mut request = http::Request::new(());
+/// request.extensions_mut().insert(Context::default().with_criticality(Criticality::Sheddable));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// How much it matters.
+    pub criticality: Option<Criticality>,
+    /// Nobody waits for the answer after this.
+    pub deadline: Option<Instant>,
+    /// Which try of the request being served this is, 0 for the first. Calls do not inherit it: each hop counts its
+    /// own tries.
+    pub attempt: Option<u8>,
+    /// Who is billed.
+    pub customer: Option<Arc<str>>,
+    /// Shared by all clones of one served request's context; `None` in one made for a single call.
+    dont_retry: Option<Arc<AtomicBool>>,
+}
+
+tokio::task_local! {
+    static CURRENT: Context;
+}
+
+/// A future inside a scope: see [`Context::scope`].
+pub type Scope<F> = TaskLocalFuture<Context, F>;
+
+impl Context {
+    /// The context of a request that is being served: remembers a downstream *don't retry* for the answer (B17).
+    pub fn serving() -> Self {
+        Context { dont_retry: Some(Arc::default()), ..Context::default() }
+    }
+
+    /// The same with this criticality.
+    #[must_use]
+    pub fn with_criticality(self, level: Criticality) -> Self {
+        Context { criticality: Some(level), ..self }
+    }
+
+    /// The same with this deadline.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Instant) -> Self {
+        Context { deadline: Some(deadline), ..self }
+    }
+
+    /// The same, billed to this customer.
+    #[must_use]
+    pub fn with_customer(self, customer: impl Into<Arc<str>>) -> Self {
+        Context { customer: Some(customer.into()), ..self }
+    }
+
+    /// The scope the caller runs in, if any.
+    pub fn current() -> Option<Context> {
+        CURRENT.try_with(Clone::clone).ok()
+    }
+
+    /// Runs the future inside this context: every poll of it, and its drop.
+    pub fn scope<F: Future>(self, future: F) -> Scope<F> {
+        CURRENT.scope(self, future)
+    }
+
+    /// Runs the closure inside this context.
+    pub fn sync_scope<T>(self, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self, work)
+    }
+
+    /// The context set on a request, or else the scope it was carried from.
+    pub fn from_extensions(extensions: &Extensions) -> Option<&Context> {
+        extensions.get().or_else(|| extensions.get().map(|Carried(context)| context))
+    }
+
+    /// Puts the current scope on the request, for a queue that sends it from another task (`tower::buffer`). It
+    /// stays a scope: what the caller set on the request still wins.
+    pub fn carry<B>(request: &mut Request<B>) {
+        if let Some(scope) = Context::current() {
+            request.extensions_mut().insert(Carried(scope));
+        }
+    }
+
+    /// Somebody downstream said that trying again makes it worse: our own caller is to hear it too.
+    pub fn remember_dont_retry(&self) {
+        if let Some(flag) = &self.dont_retry {
+            flag.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a call made on behalf of this request was told not to retry.
+    pub fn dont_retry(&self) -> bool {
+        self.dont_retry.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
+/// A scope on its way to another task, told from what the caller set on purpose.
+#[derive(Clone, Debug)]
+struct Carried(Context);
+
+/// `tokio::spawn`, keeping the context.
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    match Context::current() {
+        Some(context) => tokio::spawn(context.scope(future)),
+        None => tokio::spawn(future),
+    }
+}
+
+/// `tokio::task::spawn_blocking`, keeping the context.
+#[track_caller]
+pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let context = Context::current();
+    tokio::task::spawn_blocking(move || match context {
+        Some(context) => context.sync_scope(work),
+        None => work(),
+    })
+}
+
+/// What applies to calls for which neither the request nor a scope says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// Default `Critical`; `SheddablePlus` for batch.
+    pub criticality: Criticality,
+    /// How long a call may take. Default: no limit.
+    pub timeout: Option<Duration>,
+}
+
+/// What a call goes out with, every source weighed.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// How much it matters.
+    pub criticality: Criticality,
+    /// Nobody waits for the answer after this.
+    pub deadline: Option<Instant>,
+    /// 0 unless the caller retries by itself and says so in a header.
+    pub attempt: u8,
+    /// Who is billed.
+    pub customer: Option<Arc<str>>,
+    /// Neither the request nor a scope said how much it matters: in a process that serves, a context was lost.
+    pub context_missing: bool,
+    /// The request names a criticality nobody knows; it counts as not named.
+    pub criticality_unknown: bool,
+    dont_retry: Option<Arc<AtomicBool>>,
+}
+
+impl Resolved {
+    /// The part core decides by; the driver knows the customer's number.
+    pub fn meta(&self, clock: Clock, kind: Kind, customer: CustomerId) -> RequestMeta {
+        let deadline = self.deadline.map_or(Time::NEVER, |deadline| clock.time_of(deadline));
+        RequestMeta { criticality: self.criticality, deadline, attempt: self.attempt, kind, customer }
+    }
+
+    /// Puts it on the request's headers, the deadline as what remains of it. `false` if the customer's name fits no
+    /// header and is left out.
+    pub fn write(&self, now: Instant, headers: &mut HeaderMap) -> bool {
+        headers::write_criticality(headers, self.criticality);
+        headers::write_attempt(headers, self.attempt);
+        if let Some(deadline) = self.deadline {
+            headers::write_timeout(headers, deadline.saturating_duration_since(now));
+        }
+        self.customer.as_deref().is_none_or(|customer| headers::write_customer(headers, customer).is_ok())
+    }
+
+    /// Tells the request being served, if there is one, that a call it made was told not to retry.
+    pub fn remember_dont_retry(&self) {
+        if let Some(flag) = &self.dont_retry {
+            flag.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Weighs the sources of one call: what the caller set on the request (a [`Context`] in its extensions, then its
+/// headers), then the inherited scope (a carried one before the sending task's), then the channel's defaults.
+pub fn resolve(
+    now: Instant,
+    extensions: &Extensions,
+    headers: &HeaderMap,
+    inherited: Option<&Context>,
+    defaults: Defaults,
+) -> Resolved {
+    let own = extensions.get::<Context>();
+    let inherited = extensions.get().map(|Carried(context)| context).or(inherited);
+    let scopes = || own.into_iter().chain(inherited);
+    let named = headers::read_criticality(headers);
+    let in_header = named.ok().flatten();
+    let own_level = own.and_then(|context| context.criticality).or(in_header);
+    let level = own_level.or_else(|| inherited.and_then(|context| context.criticality));
+    let after = |span| now.checked_add(span);
+    let deadline = own
+        .and_then(|context| context.deadline)
+        .or_else(|| headers::read_timeout(headers).and_then(after))
+        .or_else(|| inherited.and_then(|context| context.deadline))
+        .or_else(|| defaults.timeout.and_then(after));
+    let customer = own
+        .and_then(|context| context.customer.clone())
+        .or_else(|| headers::read_customer(headers).map(Arc::from))
+        .or_else(|| inherited.and_then(|context| context.customer.clone()));
+    Resolved {
+        criticality: level.unwrap_or(defaults.criticality),
+        deadline,
+        attempt: headers::read_attempt(headers).unwrap_or(0),
+        customer,
+        context_missing: scopes().next().is_none() && in_header.is_none(),
+        criticality_unknown: named.is_err(),
+        dont_retry: scopes().find_map(|context| context.dont_retry.clone()),
+    }
+}
+
+pin_project! {
+    /// A body that is polled inside a context, however much later and by whichever task.
+    #[derive(Debug)]
+    pub struct InContext<B> {
+        context: Context,
+        #[pin]
+        body: B,
+    }
+}
+
+impl<B> InContext<B> {
+    /// The body, inside this context.
+    pub fn new(context: Context, body: B) -> Self {
+        InContext { context, body }
+    }
+}
+
+impl<B: Body> Body for InContext<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut task::Context<'_>,
+    ) -> task::Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.project();
+        CURRENT.sync_scope(this.context.clone(), || this.body.poll_frame(cx))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,13 @@
+//! A channel and a server that spread load evenly, on real sockets.
+
+pub mod body;
+pub mod client;
+pub mod clock;
+pub mod context;
+mod frames;
+pub mod server;
+pub mod wire;
+
+pub use client::{CallError, Channel, ChannelConfig};
+pub use context::{Context, spawn, spawn_blocking};
+pub use server::Server;

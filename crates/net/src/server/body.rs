@@ -1,0 +1,97 @@
+//! The body of an answer: its end is the end of the request, and its trailers carry the load report (A15).
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use evenkeel_core::Outcome;
+use evenkeel_core::server::Gate;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+use super::serve::Admitted;
+use crate::body::BoxError;
+use crate::wire::orca::{self, OrcaLoadReport};
+use crate::wire::{names, outcome};
+
+pin_project! {
+    /// Finishes its request when it has been sent, or when it is dropped before.
+    pub(crate) struct ServedBody<B> {
+        #[pin]
+        body: B,
+        admitted: Option<Admitted>,
+        verdict: Outcome,
+        is_grpc: bool,
+    }
+}
+
+impl<B: Body> ServedBody<B> {
+    pub(crate) fn new(body: B, admitted: Admitted, verdict: Outcome, is_grpc: bool) -> Self {
+        let ended = body.is_end_stream();
+        let mut served = ServedBody { body, admitted: Some(admitted), verdict, is_grpc };
+        if ended {
+            finish(&mut served.admitted, verdict);
+        }
+        served
+    }
+}
+
+fn finish(admitted: &mut Option<Admitted>, outcome: Outcome) {
+    if let Some(admitted) = admitted.take() {
+        admitted.finish(outcome);
+    }
+}
+
+impl<B> Body for ServedBody<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.project();
+        let polled = std::task::ready!(this.body.poll_frame(cx));
+        Poll::Ready(match polled {
+            None => {
+                finish(this.admitted, *this.verdict);
+                None
+            }
+            Some(Err(error)) => {
+                finish(this.admitted, Outcome::Failed);
+                Some(Err(error.into()))
+            }
+            Some(Ok(frame)) => Some(Ok(match frame.into_trailers() {
+                Err(data) => data,
+                Ok(mut trailers) => {
+                    if let Some(admitted) = this.admitted.as_ref().filter(|_| *this.is_grpc) {
+                        let report = OrcaLoadReport::from(&admitted.door.gate.report());
+                        trailers.insert(names::LOAD_METRICS_BIN, orca::to_binary(&report));
+                    }
+                    finish(this.admitted, outcome::outcome_of_trailers(&trailers).unwrap_or(*this.verdict));
+                    Frame::trailers(trailers)
+                }
+            })),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The report of an answer that has no trailers to carry it: plain HTTP, and gRPC that ends with its head.
+pub(crate) fn report_in_head(gate: &Gate, headers: &mut HeaderMap, is_grpc: bool) {
+    let report = || OrcaLoadReport::from(&gate.report());
+    if !is_grpc {
+        headers.insert(names::LOAD_METRICS, orca::to_text(&report()));
+    } else if headers.contains_key(names::GRPC_STATUS) {
+        headers.insert(names::LOAD_METRICS_BIN, orca::to_binary(&report()));
+    }
+}

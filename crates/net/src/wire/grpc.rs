@@ -1,0 +1,272 @@
+//! As much of gRPC as services served by hand need: framing, binary headers, `grpc-message`, and two protocols.
+//!
+//! `grpc.health.v1` is everybody's; `evenkeel.v1` is our watch, which adds acknowledgements so that a leaving task
+//! knows when every client has heard (DESIGN §6.17).
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::HeaderValue;
+use prost::Message;
+
+use super::visible;
+
+/// One message with its 5-byte prefix, uncompressed.
+///
+/// # Panics
+/// The message has 4 GiB or more, which gRPC cannot frame.
+pub fn frame<M: Message>(message: &M) -> Bytes {
+    let length = message.encoded_len();
+    let mut bytes = BytesMut::with_capacity(PREFIX_LEN + length);
+    bytes.put_u8(0);
+    bytes.put_u32(u32::try_from(length).expect("messages served by hand are far below 4 GiB"));
+    message.encode_raw(&mut bytes);
+    bytes.freeze()
+}
+
+/// Why a stream of frames cannot go on.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The peer announced more than is taken: gRPC `RESOURCE_EXHAUSTED`.
+    TooLarge {
+        /// What was announced, in bytes.
+        length: usize,
+        /// What is taken.
+        length_max: usize,
+    },
+    /// The peer compressed although nothing was negotiated: gRPC `UNIMPLEMENTED`.
+    Compressed,
+    /// The payload is not the message that was expected: gRPC `INTERNAL`.
+    Malformed(prost::DecodeError),
+}
+
+impl std::fmt::Display for FrameError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FrameError::TooLarge { length, length_max } => {
+                write!(f, "message of {length} bytes is larger than the {length_max} taken here")
+            }
+            FrameError::Compressed => f.write_str("compressed message: send identity"),
+            FrameError::Malformed(_) => f.write_str("malformed message"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FrameError::Malformed(error) => Some(error),
+            FrameError::TooLarge { .. } | FrameError::Compressed => None,
+        }
+    }
+}
+
+/// Takes the next whole message off the front of what has arrived, if there is one. Messages of more than
+/// `length_max` bytes are refused by their announcement; after an error the stream is over.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use evenkeel::wire::grpc::{WatchAck, frame, unframe};
+///
+/// let mut arrived = BytesMut::from(&frame(&WatchAck { sequence: 7 })[..]);
+/// assert_eq!(unframe(&mut arrived, 1024), Ok(Some(WatchAck { sequence: 7 })));
+/// assert_eq!(unframe::<WatchAck>(&mut arrived, 1024), Ok(None));
+/// ```
+pub fn unframe<M: Message + Default>(arrived: &mut BytesMut, length_max: usize) -> Result<Option<M>, FrameError> {
+    let Some(&[compressed, a, b, c, d]) = arrived.first_chunk::<PREFIX_LEN>() else {
+        return Ok(None);
+    };
+    if compressed != 0 {
+        return Err(FrameError::Compressed);
+    }
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    if length > length_max {
+        return Err(FrameError::TooLarge { length, length_max });
+    }
+    if arrived.len() < PREFIX_LEN + length {
+        return Ok(None);
+    }
+    arrived.advance(PREFIX_LEN);
+    M::decode(arrived.split_to(length)).map(Some).map_err(FrameError::Malformed)
+}
+
+/// The value of a `-bin` header: base64 without padding.
+pub fn encode_bin(bytes: &[u8]) -> HeaderValue {
+    visible(BIN.encode(bytes))
+}
+
+/// The bytes of a `-bin` header, padded or not; of several joined by commas the first.
+pub fn decode_bin(value: &[u8]) -> Option<Vec<u8>> {
+    let first = value.split(|byte| *byte == b',').next()?;
+    BIN.decode(first.trim_ascii()).ok()
+}
+
+/// The same into a buffer of the caller's.
+pub(super) fn decode_bin_into<'a>(value: &[u8], buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let first = value.split(|byte| *byte == b',').next()?;
+    let length = BIN.decode_slice(first.trim_ascii(), buffer).ok()?;
+    buffer.get(..length)
+}
+
+/// The value of `grpc-message`: what is not visible ASCII, and `%` itself, as `%XX`.
+pub fn encode_status_message(message: &str) -> HeaderValue {
+    let mut text = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        if matches!(byte, b' '..=b'~') && byte != b'%' {
+            text.push(char::from(byte));
+        } else {
+            text.push('%');
+            text.push(char::from(HEX[usize::from(byte >> 4)]));
+            text.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+    visible(text)
+}
+
+/// The text of `grpc-message`. What is badly encoded stays as it is, what is not UTF-8 is replaced: words for people.
+pub fn decode_status_message(value: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let [first, after @ ..] = rest {
+        let escaped = match after {
+            [high, low, ..] if *first == b'%' => hex_digit(*high).zip(hex_digit(*low)),
+            _ => None,
+        };
+        bytes.push(escaped.map_or(*first, |(high, low)| high << 4 | low));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+/// One answer about a service's health.
+pub const HEALTH_CHECK_PATH: &str = "/grpc.health.v1.Health/Check";
+/// A stream of answers, one at once and one at every change.
+pub const HEALTH_WATCH_PATH: &str = "/grpc.health.v1.Health/Watch";
+/// Our own stream both ways: [`WatchEvent`]s from the backend, a [`WatchAck`] for each from the client.
+pub const WATCH_PATH: &str = "/evenkeel.v1.Watch/Watch";
+
+/// `grpc.health.v1.HealthCheckRequest`.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct HealthCheckRequest {
+    /// Empty for the whole server.
+    #[prost(string, tag = "1")]
+    pub service: String,
+}
+
+/// `grpc.health.v1.HealthCheckResponse`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
+pub struct HealthCheckResponse {
+    /// As [`ServingStatus`].
+    #[prost(enumeration = "ServingStatus", tag = "1")]
+    pub status: i32,
+}
+
+/// `grpc.health.v1.HealthCheckResponse.ServingStatus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub enum ServingStatus {
+    /// Not said.
+    Unknown = 0,
+    /// Send.
+    Serving = 1,
+    /// Send nothing new: starting, leaving, or sick.
+    NotServing = 2,
+    /// No such service here; only `Watch` says so.
+    ServiceUnknown = 3,
+}
+
+/// `evenkeel.v1.WatchEvent`: what a backend tells each client about itself, at once and at every change.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct WatchEvent {
+    /// Counts events of one stream from 1.
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    /// Version of this protocol the backend speaks.
+    #[prost(uint32, tag = "2")]
+    pub version: u32,
+    /// Whether it wants new requests.
+    #[prost(bool, tag = "3")]
+    pub serving: bool,
+    /// Why, for people.
+    #[prost(string, tag = "4")]
+    pub reason: String,
+}
+
+/// `evenkeel.v1.WatchAck`: the client has acted on every event up to this one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
+pub struct WatchAck {
+    /// Of the last event handled.
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+}
+
+const PREFIX_LEN: usize = 5;
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+/// gRPC: writers leave the padding out, readers take both.
+const BIN: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn padding_is_never_written_and_always_read() {
+        assert_eq!(encode_bin(b"a"), "YQ");
+        assert_eq!(decode_bin(b"YQ"), Some(b"a".to_vec()));
+        assert_eq!(decode_bin(b"YQ=="), Some(b"a".to_vec()));
+    }
+
+    #[test]
+    fn frames_that_are_too_large_compressed_or_garbage_end_the_stream() {
+        let next = |bytes: &[u8]| unframe::<WatchEvent>(&mut BytesMut::from(bytes), 4);
+
+        assert_eq!(next(&[0, 0, 0, 0, 5]), Err(FrameError::TooLarge { length: 5, length_max: 4 }));
+        assert_eq!(next(&[1, 0, 0, 0, 0]), Err(FrameError::Compressed));
+        assert!(matches!(next(&[0, 0, 0, 0, 1, 0xff]), Err(FrameError::Malformed(_))));
+        assert_eq!(next(&[0, 0, 0, 0]), Ok(None));
+    }
+
+    #[test]
+    fn badly_encoded_status_messages_stay_readable() {
+        assert_eq!(encode_status_message("100% ü\n"), "100%25 %C3%BC%0A");
+        assert_eq!(decode_status_message(b"50%, %zz %4"), "50%, %zz %4");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+        #[test]
+        fn messages_survive_any_cutting(sequences in proptest::collection::vec(any::<u64>(), 1..8), cut in 1..7_usize) {
+            let bytes: Vec<u8> =
+                sequences.iter().flat_map(|sequence| frame(&WatchAck { sequence: *sequence })).collect();
+            let (mut arrived, mut read) = (BytesMut::new(), Vec::new());
+
+            for piece in bytes.chunks(cut) {
+                arrived.extend_from_slice(piece);
+                while let Some(ack) = unframe::<WatchAck>(&mut arrived, 16).unwrap() {
+                    read.push(ack.sequence);
+                }
+            }
+
+            prop_assert_eq!(read, sequences);
+            prop_assert!(arrived.is_empty());
+        }
+
+        #[test]
+        fn status_messages_read_back(message in any::<String>()) {
+            let value = encode_status_message(&message);
+            prop_assert_eq!(decode_status_message(value.as_bytes()), message);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Headers of a request: criticality, deadline, attempt, customer.
+//!
+//! Names belong to gRPC, Envoy or W3C where these have one. A bad value counts as absent and never fails a request.
+//! Writers look at the request's own `content-type` to know which protocol's names to use.
+
+use std::time::Duration;
+
+use evenkeel_core::Criticality;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, InvalidHeaderValue};
+
+use super::{names, visible};
+
+/// Whether this is gRPC (not gRPC-Web, whose trailers travel in the body).
+pub fn is_grpc(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes) else {
+        return false;
+    };
+    value.split_at_checked(GRPC_TYPE.len()).is_some_and(|(kind, rest)| {
+        kind.eq_ignore_ascii_case(GRPC_TYPE) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
+    })
+}
+
+/// A request names a criticality that is none of the four: treat it as absent, and count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownCriticality;
+
+/// The criticality the request names, in the header or else in the baggage. A header that is there decides.
+pub fn read_criticality(headers: &HeaderMap) -> Result<Option<Criticality>, UnknownCriticality> {
+    let value = match headers.get(names::CRITICALITY) {
+        Some(value) => Some(value.as_bytes()),
+        None => headers.get_all(names::BAGGAGE).iter().find_map(|list| baggage_value(list.as_bytes())),
+    };
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    let text = std::str::from_utf8(value.trim_ascii()).map_err(|_| UnknownCriticality)?;
+    text.parse().map(Some).map_err(|_| UnknownCriticality)
+}
+
+/// Names the criticality, in the header and in the baggage; other baggage stays.
+pub fn write_criticality(headers: &mut HeaderMap, level: Criticality) {
+    headers.insert(names::CRITICALITY, HeaderValue::from_static(level.as_str()));
+    let own = baggage_member(level);
+    let mut list = Vec::new();
+    for value in headers.get_all(names::BAGGAGE) {
+        for member in value.as_bytes().split(|byte| *byte == b',') {
+            let member = member.trim_ascii();
+            if !member.is_empty() && member_value(member).is_none() {
+                list.extend_from_slice(member);
+                list.push(b',');
+            }
+        }
+    }
+    if list.is_empty() {
+        headers.insert(names::BAGGAGE, HeaderValue::from_static(own));
+        return;
+    }
+    if list.len() + own.len() <= BAGGAGE_MAX {
+        list.extend_from_slice(own.as_bytes());
+    } else {
+        list.pop();
+    }
+    if let Ok(value) = HeaderValue::from_bytes(&list) {
+        headers.insert(names::BAGGAGE, value);
+    }
+}
+
+/// How long the sender still waits.
+pub fn read_timeout(headers: &HeaderMap) -> Option<Duration> {
+    let grpc = headers.get(names::GRPC_TIMEOUT).and_then(|value| parse_grpc_timeout(value.as_bytes()));
+    grpc.or_else(|| {
+        let millis = parse_number(headers.get(names::ENVOY_TIMEOUT_MS)?.as_bytes())?;
+        // Envoy's zero means no limit.
+        (millis > 0).then(|| Duration::from_millis(millis))
+    })
+}
+
+/// Says how long the answer is still waited for; rounded down, so no hop promises more than it was given.
+pub fn write_timeout(headers: &mut HeaderMap, remaining: Duration) {
+    if is_grpc(headers) {
+        headers.remove(names::ENVOY_TIMEOUT_MS);
+        headers.insert(names::GRPC_TIMEOUT, grpc_timeout(remaining));
+    } else {
+        headers.remove(names::GRPC_TIMEOUT);
+        let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+        headers.insert(names::ENVOY_TIMEOUT_MS, HeaderValue::from(millis.max(1)));
+    }
+}
+
+/// Which try this is, 0 for the first; more than 255 reads as 255.
+pub fn read_attempt(headers: &HeaderMap) -> Option<u8> {
+    let number = |name| headers.get(name).and_then(|value| parse_number(value.as_bytes()));
+    let attempt = match number(names::GRPC_PREVIOUS_ATTEMPTS) {
+        Some(previous) => previous,
+        None => number(names::ENVOY_ATTEMPT_COUNT)?.checked_sub(1)?,
+    };
+    Some(u8::try_from(attempt).unwrap_or(u8::MAX))
+}
+
+/// Says which try this is; the first says nothing.
+pub fn write_attempt(headers: &mut HeaderMap, attempt: u8) {
+    headers.remove(names::GRPC_PREVIOUS_ATTEMPTS);
+    headers.remove(names::ENVOY_ATTEMPT_COUNT);
+    if attempt == 0 {
+        return;
+    }
+    if is_grpc(headers) {
+        headers.insert(names::GRPC_PREVIOUS_ATTEMPTS, HeaderValue::from(u16::from(attempt)));
+    } else {
+        headers.insert(names::ENVOY_ATTEMPT_COUNT, HeaderValue::from(u16::from(attempt) + 1));
+    }
+}
+
+/// Who is billed, as the sender says; whether to believe it is the reader's to decide.
+pub fn read_customer(headers: &HeaderMap) -> Option<&str> {
+    let name = headers.get(names::CUSTOMER)?.to_str().ok()?.trim();
+    (!name.is_empty() && name.len() <= CUSTOMER_MAX).then_some(name)
+}
+
+/// Says who is billed, unless the name has characters no header can carry.
+pub fn write_customer(headers: &mut HeaderMap, customer: &str) -> Result<(), InvalidHeaderValue> {
+    headers.insert(names::CUSTOMER, HeaderValue::from_str(customer)?);
+    Ok(())
+}
+
+/// The value of our key in a list of baggage.
+fn baggage_value(list: &[u8]) -> Option<&[u8]> {
+    list.split(|byte| *byte == b',').find_map(|member| member_value(member.trim_ascii()))
+}
+
+/// The value of one `key=value;property` member if the key is ours.
+fn member_value(member: &[u8]) -> Option<&[u8]> {
+    let equals = member.iter().position(|byte| *byte == b'=')?;
+    if member[..equals].trim_ascii() != names::BAGGAGE_KEY.as_bytes() {
+        return None;
+    }
+    member[equals + 1..].split(|byte| *byte == b';').next().map(<[u8]>::trim_ascii)
+}
+
+fn baggage_member(level: Criticality) -> &'static str {
+    match level {
+        Criticality::Sheddable => "evenkeel-criticality=SHEDDABLE",
+        Criticality::SheddablePlus => "evenkeel-criticality=SHEDDABLE_PLUS",
+        Criticality::Critical => "evenkeel-criticality=CRITICAL",
+        Criticality::CriticalPlus => "evenkeel-criticality=CRITICAL_PLUS",
+    }
+}
+
+/// Up to 8 digits and a unit. Zero is what some senders write for a deadline that has passed.
+fn parse_grpc_timeout(value: &[u8]) -> Option<Duration> {
+    let (unit, digits) = value.split_last()?;
+    if digits.len() > TIMEOUT_DIGITS_MAX {
+        return None;
+    }
+    let number = parse_number(digits)?;
+    let (_, nanos) = TIMEOUT_UNITS.iter().find(|(name, _)| name == unit)?;
+    // 8 digits of hours are 3.6e20 ns: more than 64 bits hold.
+    let nanos = u128::from(number) * u128::from(*nanos);
+    Some(Duration::new((nanos / NANOS_PER_SECOND) as u64, (nanos % NANOS_PER_SECOND) as u32))
+}
+
+/// In the finest unit whose number has at most 8 digits, at least 1: the number must be positive.
+fn grpc_timeout(remaining: Duration) -> HeaderValue {
+    let nanos = remaining.as_nanos();
+    let fits = |(_, unit): &&(u8, u64)| nanos / u128::from(*unit) <= TIMEOUT_NUMBER_MAX;
+    let (name, unit) = TIMEOUT_UNITS.iter().find(fits).copied().unwrap_or(TIMEOUT_COARSEST);
+    let number = (nanos / u128::from(unit)).clamp(1, TIMEOUT_NUMBER_MAX);
+    visible(format!("{number}{}", char::from(name)))
+}
+
+/// Digits only: no sign, no space, no more than 64 bits.
+fn parse_number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+const GRPC_TYPE: &[u8] = b"application/grpc";
+/// What W3C obliges everybody to carry; longer lists may be cut, so nothing is added to them.
+const BAGGAGE_MAX: usize = 8192;
+/// Long enough for a SPIFFE identity (2,048 bytes), short enough to keep per customer.
+const CUSTOMER_MAX: usize = 2048;
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+/// As gRPC's protocol over HTTP/2 says.
+const TIMEOUT_DIGITS_MAX: usize = 8;
+const TIMEOUT_NUMBER_MAX: u128 = 99_999_999;
+/// Letter and nanoseconds, from the finest.
+const TIMEOUT_UNITS: [(u8, u64); 6] = [
+    (b'n', 1),
+    (b'u', 1_000),
+    (b'm', 1_000_000),
+    (b'S', 1_000_000_000),
+    (b'M', 60_000_000_000),
+    (b'H', 3_600_000_000_000),
+];
+const TIMEOUT_COARSEST: (u8, u64) = TIMEOUT_UNITS[5];

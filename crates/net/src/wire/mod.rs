@@ -1,0 +1,16 @@
+//! What travels: names and forms of everything that goes over the wire.
+
+pub mod grpc;
+pub mod headers;
+pub mod names;
+pub mod orca;
+mod orca_json;
+mod orca_read;
+pub mod outcome;
+
+use http::HeaderValue;
+
+/// A header value of text that was written as visible ASCII.
+fn visible(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("the writer kept to visible ASCII")
+}

@@ -1,0 +1,178 @@
+//! Headers read back as they were written, others' are understood, and no bytes from the network do harm.
+
+use std::time::Duration;
+
+use evenkeel::wire::headers::{self, UnknownCriticality};
+use evenkeel::wire::names;
+use evenkeel_core::Criticality;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use proptest::prelude::*;
+
+fn with(name: &'static str, value: &str) -> HeaderMap {
+    HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_str(value).expect("a header value"))])
+}
+
+fn grpc_request() -> HeaderMap {
+    with("content-type", "application/grpc+proto")
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().expect("visible ASCII"))
+}
+
+#[test]
+fn grpc_is_told_from_what_only_looks_like_it() {
+    for kind in ["application/grpc", "application/grpc+json", "application/grpc;x=1", "Application/GRPC"] {
+        assert!(headers::is_grpc(&with("content-type", kind)), "{kind}");
+    }
+    for kind in ["application/grpc-web", "application/grpcx", "application/json", "app", ""] {
+        assert!(!headers::is_grpc(&with("content-type", kind)), "{kind}");
+    }
+    assert!(!headers::is_grpc(&HeaderMap::new()));
+}
+
+#[test]
+fn criticality_travels_in_header_and_baggage_and_leaves_other_baggage_alone() {
+    let mut headers = with("baggage", "user=42;ttl=1, evenkeel-criticality=CRITICAL ,,plan=free");
+    headers.append("baggage", HeaderValue::from_static("more=1"));
+
+    headers::write_criticality(&mut headers, Criticality::SheddablePlus);
+
+    assert_eq!(text(&headers, "evenkeel-criticality"), Some("SHEDDABLE_PLUS"));
+    let baggage: Vec<_> = headers.get_all("baggage").iter().collect();
+    assert_eq!(baggage, ["user=42;ttl=1,plan=free,more=1,evenkeel-criticality=SHEDDABLE_PLUS"]);
+}
+
+#[test]
+fn the_header_wins_over_the_baggage_and_the_unknown_is_told_from_the_absent() {
+    let mut both = with("baggage", "evenkeel-criticality=SHEDDABLE");
+    assert_eq!(headers::read_criticality(&both), Ok(Some(Criticality::Sheddable)));
+
+    both.insert(names::CRITICALITY, HeaderValue::from_static("CRITICAL_PLUS"));
+    assert_eq!(headers::read_criticality(&both), Ok(Some(Criticality::CriticalPlus)));
+
+    both.insert(names::CRITICALITY, HeaderValue::from_static("URGENT"));
+    assert_eq!(headers::read_criticality(&both), Err(UnknownCriticality));
+    let odd = with("baggage", "x=1, evenkeel-criticality = CRITICAL ; p=2");
+    assert_eq!(headers::read_criticality(&odd), Ok(Some(Criticality::Critical)));
+    assert_eq!(headers::read_criticality(&with("baggage", "x=1")), Ok(None));
+}
+
+#[test]
+fn baggage_that_is_full_is_not_made_longer() {
+    let full = format!("a={}", "b".repeat(8190));
+    let mut headers = with("baggage", &full);
+
+    headers::write_criticality(&mut headers, Criticality::Critical);
+
+    assert_eq!(text(&headers, "baggage"), Some(full.as_str()));
+    assert_eq!(headers::read_criticality(&headers), Ok(Some(Criticality::Critical)));
+}
+
+#[test]
+fn timeouts_of_every_unit_are_read_and_bad_ones_are_absent() {
+    let table = [
+        ("2H", Some(Duration::from_secs(7200))),
+        ("3M", Some(Duration::from_secs(180))),
+        ("4S", Some(Duration::from_secs(4))),
+        ("5m", Some(Duration::from_millis(5))),
+        ("6u", Some(Duration::from_micros(6))),
+        ("99999999n", Some(Duration::from_nanos(99_999_999))),
+        ("99999999H", Some(Duration::from_secs(359_999_996_400))),
+        ("0n", Some(Duration::ZERO)),
+        ("100000000n", None),
+        ("1", None),
+        ("S", None),
+        ("-1S", None),
+        ("+1S", None),
+        ("1 S", None),
+        ("1s", None),
+        ("", None),
+    ];
+    for (value, expected) in table {
+        assert_eq!(headers::read_timeout(&with("grpc-timeout", value)), expected, "{value:?}");
+    }
+    let envoy = |value| headers::read_timeout(&with("x-envoy-expected-rq-timeout-ms", value));
+    assert_eq!(envoy("1500"), Some(Duration::from_millis(1500)));
+    assert_eq!((envoy("0"), envoy("1.5"), envoy("99999999999999999999")), (None, None, None));
+}
+
+#[test]
+fn timeouts_are_written_in_the_finest_unit_that_fits() {
+    let table = [
+        (Duration::ZERO, "1n"),
+        (Duration::from_millis(99), "99000000n"),
+        (Duration::from_millis(100), "100000u"),
+        (Duration::from_secs(10), "10000000u"),
+        (Duration::from_secs(100), "100000m"),
+        (Duration::from_secs(100_000), "100000S"),
+        (Duration::MAX, "99999999H"),
+    ];
+    for (remaining, expected) in table {
+        let mut headers = grpc_request();
+        headers::write_timeout(&mut headers, remaining);
+        assert_eq!(text(&headers, "grpc-timeout"), Some(expected));
+    }
+    let mut plain = with("grpc-timeout", "5S");
+    headers::write_timeout(&mut plain, Duration::from_micros(2500));
+    assert_eq!(text(&plain, "x-envoy-expected-rq-timeout-ms"), Some("2"));
+    assert_eq!(text(&plain, "grpc-timeout"), None, "a stale deadline would win");
+}
+
+#[test]
+fn attempts_count_from_zero_in_both_protocols() {
+    for base in [grpc_request(), HeaderMap::new()] {
+        for attempt in [0, 1, 2, 255] {
+            let mut headers = base.clone();
+            headers::write_attempt(&mut headers, attempt);
+            assert_eq!(headers::read_attempt(&headers).unwrap_or(0), attempt);
+        }
+    }
+    assert_eq!(headers::read_attempt(&with("grpc-previous-rpc-attempts", "3")), Some(3));
+    assert_eq!(headers::read_attempt(&with("x-envoy-attempt-count", "3")), Some(2));
+    assert_eq!(headers::read_attempt(&with("x-envoy-attempt-count", "0")), None);
+    assert_eq!(headers::read_attempt(&with("grpc-previous-rpc-attempts", "70000")), Some(255));
+}
+
+/// Bytes a header can hold, often close to something we know.
+fn any_value() -> impl Strategy<Value = HeaderValue> {
+    let start = proptest::sample::select(&["", "evenkeel-criticality=", "x=1,", "9999999", "application/grpc"][..]);
+    let visible = prop_oneof![proptest::sample::select(&b"=,; 0189HMSmun"[..]), b' '..=b'~', 0x80..=0xff_u8];
+    (start, proptest::collection::vec(visible, 0..64)).prop_map(|(start, bytes)| {
+        HeaderValue::from_bytes(&[start.as_bytes(), &bytes].concat()).expect("no control characters")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn any_bytes_in_any_header_do_no_harm(value in any_value()) {
+        let mut headers = HeaderMap::new();
+        for name in [
+            names::CRITICALITY, names::CUSTOMER, names::GRPC_TIMEOUT, names::ENVOY_TIMEOUT_MS,
+            names::GRPC_PREVIOUS_ATTEMPTS, names::ENVOY_ATTEMPT_COUNT, names::BAGGAGE, http::header::CONTENT_TYPE,
+        ] {
+            headers.insert(name, value.clone());
+        }
+        let _ = (headers::read_criticality(&headers), headers::read_timeout(&headers), headers::read_customer(&headers));
+        let _ = (headers::read_attempt(&headers), headers::is_grpc(&headers));
+
+        headers.remove(names::CRITICALITY);
+        headers::write_criticality(&mut headers, Criticality::Sheddable);
+        prop_assert_eq!(headers::read_criticality(&headers), Ok(Some(Criticality::Sheddable)));
+    }
+
+    #[test]
+    fn timeouts_lose_less_than_a_hundred_thousandth_and_gain_nothing(nanos in 1..u64::MAX, shift in 0..64_u32) {
+        let (mut headers, remaining) = (grpc_request(), Duration::from_nanos((nanos >> shift).max(1)));
+
+        headers::write_timeout(&mut headers, remaining);
+
+        // Less than one unit is lost, and the next coarser unit, at most 1,000 times as long, is used from 8 digits
+        // on: there are at least 100,000 of it.
+        let read = headers::read_timeout(&headers).unwrap();
+        prop_assert!(read <= remaining);
+        prop_assert!(remaining.saturating_sub(read) <= remaining / 100_000);
+    }
+}

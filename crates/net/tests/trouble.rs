@@ -1,0 +1,102 @@
+//! Backends that die, hang, lie or are not there: what the caller sees is bounded and named.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::time::Duration;
+
+use evenkeel::body::empty;
+use evenkeel::{CallError, Channel, ChannelConfig, Context, client::Tcp};
+use evenkeel_core::{BackendState, Refusal};
+use support::{call, channel_to, in_state, listener, start, start_on, until};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tower::Service;
+
+fn slow(millis: u32) -> http::Request<evenkeel::body::BoxBody> {
+    http::Request::post(format!("http://service/{millis}")).body(empty()).unwrap()
+}
+
+#[tokio::test]
+async fn a_killed_backend_fails_what_it_had_and_is_used_again_when_it_is_back() {
+    let mut servers = vec![start().await, start().await];
+    let mut channel = channel_to(&servers).await;
+    let mut held = Vec::new();
+    for _ in 0..10 {
+        let mut channel = channel.clone();
+        held.push(tokio::spawn(async move { channel.call(slow(60_000)).await.map(drop) }));
+    }
+    until("ten are in flight", async || {
+        channel.snapshot().await.unwrap().backends.iter().map(|backend| backend.active).sum::<u32>() == 10
+    })
+    .await;
+
+    let address = servers[0].address;
+    servers[0].serving.abort();
+    until("it is gone", async || in_state(&channel, BackendState::Refusing).await == 1).await;
+    for _ in 0..20 {
+        call(&mut channel).await.unwrap();
+    }
+    until("its five have failed", async || held.iter().filter(|one| one.is_finished()).count() == 5).await;
+    for ended in held.iter_mut().filter(|one| one.is_finished()) {
+        assert!(matches!(ended.await.unwrap(), Err(CallError::Broken(_))));
+    }
+
+    servers[0] = start_on(TcpListener::bind(address).await.unwrap());
+    until("it is back", async || in_state(&channel, BackendState::Healthy).await == 2).await;
+    held.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn a_deadline_bounds_a_backend_that_hangs() {
+    let servers = [start().await];
+    let mut channel = channel_to(&servers).await;
+    let mut request = slow(60_000);
+    let began = Instant::now();
+    request.extensions_mut().insert(Context::default().with_deadline(began + Duration::from_millis(50)));
+
+    let answer = channel.call(request).await;
+
+    assert!(matches!(answer, Err(CallError::Expired)), "{answer:?}");
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    assert_eq!(channel.snapshot().await.unwrap().backends[0].active, 0);
+    let mut late = slow(0);
+    late.extensions_mut().insert(Context::default().with_deadline(began));
+    assert!(matches!(channel.call(late).await, Err(CallError::Refused(Refusal::TooLate))));
+}
+
+#[tokio::test]
+async fn garbage_silence_and_closed_ports_are_refusing_and_the_rest_serves() {
+    let garbage = listener().await;
+    let silence = listener().await;
+    let closed = listener().await.local_addr().unwrap();
+    let server = start().await;
+    let names = [garbage.local_addr().unwrap(), silence.local_addr().unwrap(), closed, server.address];
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = garbage.accept().await {
+            // It may have been closed on already, which is as good.
+            drop(stream.write_all(b"this is not the protocol you are looking for\r\n\r\n").await);
+        }
+    });
+    let mut config = ChannelConfig::default();
+    config.connect_timeout = Duration::from_millis(200);
+    let mut channel = Channel::with(config, Tcp, names.map(|name| name.to_string())).unwrap().usable().await.unwrap();
+
+    for _ in 0..50 {
+        assert!(call(&mut channel).await.unwrap().starts_with(&server.address.to_string()));
+    }
+    assert_eq!(in_state(&channel, BackendState::Refusing).await, 3);
+    drop(silence);
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_gives_its_place_back() {
+    let servers = [start().await];
+    let mut channel = channel_to(&servers).await;
+    let call = tokio::spawn(channel.call(slow(60_000)));
+    until("it is in flight", async || channel.snapshot().await.unwrap().backends[0].active == 1).await;
+    call.abort();
+    until("it is given back", async || channel.snapshot().await.unwrap().backends[0].active == 0).await;
+    until("the server noticed", async || servers[0].handle.snapshot().await.unwrap().in_flight == 0).await;
+}
