@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel::body::empty;
 use evenkeel::{CallError, Channel, ChannelConfig, Context, client::Tcp};
-use evenkeel_core::{BackendState, Refusal};
+use evenkeel_core::{BackendState, Outcome, Refusal};
 use support::{call, channel_to, in_state, listener, start, start_on, until};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -99,4 +99,18 @@ async fn a_caller_that_goes_away_gives_its_place_back() {
     call.abort();
     until("it is given back", async || channel.snapshot().await.unwrap().backends[0].active == 0).await;
     until("the server noticed", async || servers[0].handle.snapshot().await.unwrap().in_flight == 0).await;
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_is_served_not_cancelled() {
+    let servers = [start().await];
+    let mut channel = channel_to(&servers).await;
+    let head = http::Request::head("http://service/0").body(empty()).unwrap();
+    let without_body = http::Request::get("http://service/empty").body(empty()).unwrap();
+
+    drop(channel.call(head).await.unwrap());
+    drop(channel.call(without_body).await.unwrap());
+
+    let backend = &channel.snapshot().await.unwrap().backends[0];
+    assert_eq!((backend.ended(Outcome::Served), backend.ended(Outcome::Cancelled), backend.active), (2, 0, 0));
 }

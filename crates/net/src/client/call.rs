@@ -29,6 +29,7 @@ pub(crate) async fn call(
     let context = resolve(now, request.extensions(), request.headers(), scope.as_ref(), Defaults::default());
     let deadline = context.deadline;
     context.write(now, request.headers_mut());
+    let is_head = request.method() == http::Method::HEAD;
     let mut unsent = None;
     for _ in 0..CONNECTIONS_TRIED_MAX {
         let (counted, sender) = begin(shared, &context)?;
@@ -37,7 +38,7 @@ pub(crate) async fn call(
             continue;
         };
         match send(sender, request, deadline).await {
-            Ok(response) => return Ok(answered(response, counted, deadline)),
+            Ok(response) => return Ok(answered(response, counted, deadline, is_head)),
             Err(Sent::Back(given_back, error)) => {
                 counted.finish(Outcome::Unsent, None);
                 request = *given_back;
@@ -96,12 +97,18 @@ fn answered(
     response: http::Response<Incoming>,
     counted: Counted,
     deadline: Option<Instant>,
+    is_head: bool,
 ) -> http::Response<CountedBody> {
     let (parts, body) = response.into_parts();
     let verdict = outcome::outcome_of(parts.status, &parts.headers);
     let report = orca::read(&parts.headers);
     let expiry = deadline.map(|at| Box::pin(tokio::time::sleep_until(at)));
-    http::Response::from_parts(parts, CountedBody { body, counted: Some(counted), verdict, report, expiry })
+    let mut counted = CountedBody { body, counted: Some(counted), verdict, report, expiry };
+    // An answer that is all head: nobody needs to read its body, so its end is now.
+    if is_head || counted.body.is_end_stream() {
+        counted.end(verdict);
+    }
+    http::Response::from_parts(parts, counted)
 }
 
 /// A request that counts until it is finished; cancelled if nobody finishes it.

@@ -99,8 +99,11 @@ impl Server {
         loop {
             tokio::select! {
                 accepted = listener.accept() => {
-                    // Out of file descriptors and the like: those who wait are accepted later.
-                    let Ok((stream, _)) = accepted else { continue };
+                    let Ok((stream, _)) = accepted else {
+                        // Out of file descriptors and the like: those who wait are accepted a little later.
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        continue;
+                    };
                     // Fails only on sockets that are closed already.
                     drop(stream.set_nodelay(true));
                     let served = Served { door: door.clone(), inner: service.clone() };
@@ -157,3 +160,6 @@ fn stop_on_sigterm(events: mpsc::UnboundedSender<Event>) -> Result<(), BoxError>
     });
     Ok(())
 }
+
+/// After the system refused to accept: trying at once would only burn what is short already.
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);

@@ -49,11 +49,12 @@ pub(crate) fn start_on(listener: TcpListener) -> Running {
     let service = service_fn(move |request: http::Request<Incoming>| {
         let served = Arc::clone(&counting);
         async move {
-            let millis = request.uri().path().trim_start_matches('/').parse().unwrap_or(2);
+            let path = request.uri().path().to_owned();
+            let millis = path.trim_start_matches('/').parse().unwrap_or(2);
             let body = request.into_body().collect().await.unwrap().to_bytes();
             tokio::time::sleep(Duration::from_millis(millis)).await;
             served.fetch_add(1, Ordering::Relaxed);
-            let text = format!("{address} got {} bytes", body.len());
+            let text = if path == "/empty" { String::new() } else { format!("{address} got {} bytes", body.len()) };
             Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from(text))))
         }
     });
