@@ -129,7 +129,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("evenkeel-proxy", &["evenkeel", CORE]),
     ("evenkeel-coordinator", &["evenkeel", CORE]),
     ("evenkeel-cli", &["evenkeel-proxy", "evenkeel-coordinator", "evenkeel-sim", "evenkeel", CORE]),
-    ("evenkeel-tidy", &["evenkeel-cli", CORE]),
+    // Compares the defaults of every library with their table.
+    ("evenkeel-tidy", &["evenkeel-cli", "evenkeel", CORE]),
 ];
 
 /// Core's only dependencies that are no development dependencies: the model checker, in its own build.

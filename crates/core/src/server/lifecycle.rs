@@ -17,7 +17,7 @@ pub enum Phase {
     Starting,
     /// Wants requests.
     Serving,
-    /// Wants no new ones for now.
+    /// Wants no new ones until it says so.
     LameDuck,
     /// Told to end; serves what is in flight and what still arrives.
     Stopping,
