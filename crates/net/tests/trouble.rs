@@ -114,3 +114,38 @@ async fn an_answer_without_a_body_is_served_not_cancelled() {
     let backend = &channel.snapshot().await.unwrap().backends[0];
     assert_eq!((backend.ended(Outcome::Served), backend.ended(Outcome::Cancelled), backend.active), (2, 0, 0));
 }
+
+#[tokio::test]
+async fn a_request_that_cannot_be_sent_is_the_callers_fault() {
+    let servers = [start().await];
+    let mut channel = channel_to(&servers).await;
+    let relative = http::Request::get("/work").body(empty()).unwrap();
+
+    assert!(matches!(channel.call(relative).await, Err(CallError::BadRequest(_))));
+    assert_eq!(channel.snapshot().await.unwrap().backends[0].ended(Outcome::Failed), 0);
+}
+
+#[tokio::test]
+async fn errors_nobody_reads_count_on_both_sides() {
+    let servers = [start().await];
+    let mut channel = channel_to(&servers).await;
+    for _ in 0..10 {
+        let failing = http::Request::get("http://service/fail").body(empty()).unwrap();
+        assert_eq!(channel.call(failing).await.unwrap().status(), 500);
+    }
+
+    let backend = &channel.snapshot().await.unwrap().backends[0];
+    assert_eq!((backend.ended(Outcome::Failed), backend.ended(Outcome::Cancelled)), (10, 0));
+    assert!(backend.recent_errors > 0 && backend.report.is_some());
+    until("the server reports its errors", async || {
+        servers[0].handle.snapshot().await.unwrap().report.eps.is_some_and(|eps| eps > 0.0)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_aborted_leaves_nobody_to_ask() {
+    let servers = [start().await];
+    servers[0].serving.abort();
+    until("its driver has ended", async || servers[0].handle.snapshot().await.is_none()).await;
+}

@@ -17,16 +17,19 @@ use super::error::CallError;
 use super::{Sender, Shared};
 use crate::body::{BoxBody, BoxError};
 use crate::context::{Context, Defaults, Resolved, resolve};
-use crate::wire::{orca, outcome};
+use crate::wire::{headers, orca, outcome};
 
 /// Sends a request to a backend of the picker's choice; to another if the connection was gone before it was sent.
 pub(crate) async fn call(
     shared: &Arc<Shared>,
     mut request: http::Request<BoxBody>,
+    scope: Option<&Context>,
 ) -> Result<http::Response<CountedBody>, CallError> {
+    if request.uri().authority().is_none() {
+        return Err(CallError::BadRequest("the URI needs a scheme and an authority, as in http://service/path"));
+    }
     let now = Instant::now();
-    let scope = Context::current();
-    let context = resolve(now, request.extensions(), request.headers(), scope.as_ref(), Defaults::default());
+    let context = resolve(now, request.extensions(), request.headers(), scope, Defaults::default());
     let deadline = context.deadline;
     context.write(now, request.headers_mut());
     let is_head = request.method() == http::Method::HEAD;
@@ -63,7 +66,7 @@ fn begin(shared: &Arc<Shared>, context: &Resolved) -> Result<(Counted, Option<Se
     let now = shared.clock.now();
     let meta = context.meta(shared.clock, Kind::Unary, CustomerId::default());
     let published = shared.published.load();
-    let begun = shared.seat.with(shared.seed, |local, rng| published.picker.begin(local, now, &meta, rng));
+    let begun = shared.seat.with(shared, |local, rng| published.picker.begin(local, now, &meta, rng));
     let ticket = begun.map_err(CallError::Refused)?;
     let sender = published.senders.get(ticket.position()).cloned().flatten();
     Ok((Counted { shared: Arc::clone(shared), ticket: Some(ticket) }, sender))
@@ -103,7 +106,9 @@ fn answered(
     let verdict = outcome::outcome_of(parts.status, &parts.headers);
     let report = orca::read(&parts.headers);
     let expiry = deadline.map(|at| Box::pin(tokio::time::sleep_until(at)));
-    let mut counted = CountedBody { body, counted: Some(counted), verdict, report, expiry };
+    // The head of a gRPC answer says nothing yet: only its trailers do.
+    let is_open = headers::is_grpc(&parts.headers) && outcome::outcome_of_trailers(&parts.headers).is_none();
+    let mut counted = CountedBody { body, counted: Some(counted), verdict, is_open, report, expiry };
     // An answer that is all head: nobody needs to read its body, so its end is now.
     if is_head || counted.body.is_end_stream() {
         counted.end(verdict);
@@ -140,6 +145,8 @@ pub struct CountedBody {
     body: Incoming,
     counted: Option<Counted>,
     verdict: Outcome,
+    /// Whether the verdict may still change.
+    is_open: bool,
     report: Option<LoadReport>,
     expiry: Option<Pin<Box<tokio::time::Sleep>>>,
 }
@@ -154,6 +161,7 @@ impl CountedBody {
     fn on_trailers(&mut self, trailers: &HeaderMap) {
         self.report = orca::read(trailers).or(self.report);
         self.verdict = outcome::outcome_of_trailers(trailers).unwrap_or(self.verdict);
+        self.is_open = false;
     }
 }
 
@@ -200,6 +208,14 @@ impl Body for CountedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+impl Drop for CountedBody {
+    /// A caller that does not read on: an error stays an error, and the report of the head is kept.
+    fn drop(&mut self) {
+        let is_error = !self.is_open && self.verdict.is_error();
+        self.end(if is_error { self.verdict } else { Outcome::Cancelled });
     }
 }
 

@@ -10,6 +10,8 @@ use crate::body::BoxError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CallError {
+    /// Not sent: the caller made a request that cannot be.
+    BadRequest(&'static str),
     /// Not sent: the client decided so.
     Refused(Refusal),
     /// The deadline passed while the backend had it.
@@ -23,6 +25,7 @@ pub enum CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            CallError::BadRequest(fault) => f.write_str(fault),
             CallError::Refused(refusal) => refusal.fmt(f),
             CallError::Expired => f.write_str("deadline passed while the backend had the request"),
             CallError::Unsent(error) => write!(f, "the request was never sent: {error}"),
@@ -35,7 +38,7 @@ impl std::error::Error for CallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             CallError::Refused(refusal) => Some(refusal),
-            CallError::Expired => None,
+            CallError::BadRequest(_) | CallError::Expired => None,
             CallError::Unsent(error) | CallError::Broken(error) => Some(&**error),
         }
     }

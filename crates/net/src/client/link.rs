@@ -21,6 +21,7 @@ use super::driver::Event;
 use crate::body::{BoxBody, BoxError, boxed};
 use crate::frames::Frames;
 use crate::wire::grpc::{self, WatchAck, WatchEvent};
+use crate::wire::{headers, names};
 
 /// Sends requests to one backend.
 pub(crate) type Sender = http2::SendRequest<BoxBody>;
@@ -78,8 +79,7 @@ async fn hold<C: Connect>(
             .timer(TokioTimer::new())
             .initial_max_send_streams(settings.streams_at_first)
             .keep_alive_interval(settings.ping_every)
-            .keep_alive_timeout(settings.ping_timeout)
-            .keep_alive_while_idle(true);
+            .keep_alive_timeout(settings.ping_timeout);
         Ok::<_, BoxError>(builder.handshake::<_, BoxBody>(stream).await?)
     };
     let (sender, connection) = tokio::time::timeout(settings.connect_timeout, connecting).await??;
@@ -87,12 +87,9 @@ async fn hold<C: Connect>(
     let watching = watch(sender.clone(), name, id, settings.connect_timeout, events);
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        // The watch ends before its connection when the backend closes gracefully: what is in flight goes on.
-        watched = watching => {
-            watched?;
-            drop(sender);
-            connection.await
-        }
+        // The watch ends before its connection when the backend closes gracefully, or something between cuts it: an
+        // unwatched backend is not used. What is in flight goes on, since the connection is a task of its own.
+        watched = watching => return watched,
     };
     Ok(ended??)
 }
@@ -112,7 +109,11 @@ async fn watch(
         .body(boxed(ack_frames))?;
     sender.ready().await?;
     let response = tokio::time::timeout(patience, sender.send_request(request)).await??;
-    if response.status() != http::StatusCode::OK || response.headers().contains_key("grpc-status") {
+    let head = response.headers();
+    let is_watch = response.status() == http::StatusCode::OK && headers::is_grpc(head);
+    if !is_watch || head.contains_key(names::GRPC_STATUS) {
+        // Its stream is let go, or it would stay open as long as the connection.
+        drop((response, acks));
         connected(id, sender, Readiness::Ready, events).await;
         return std::future::pending().await;
     }

@@ -29,6 +29,7 @@ pub use tcp::Tcp;
 
 use crate::body::{BoxError, boxed};
 use crate::clock::Clock;
+use crate::context::Context;
 use driver::{Driver, Event};
 use link::{LinkSettings, Sender};
 use seat::SeatNumber;
@@ -194,7 +195,9 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let handle = Arc::clone(&self.handle);
         let request = request.map(boxed);
-        Box::pin(async move { call::call(&handle.shared, request).await })
+        // Read where the call is made, which may not be where it is waited for.
+        let scope = Context::current();
+        Box::pin(async move { call::call(&handle.shared, request, scope.as_ref()).await })
     }
 }
 
@@ -208,7 +211,6 @@ impl fmt::Debug for Channel {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.last_handle_gone.notify_one();
-        self.shared.seat.leave();
     }
 }
 

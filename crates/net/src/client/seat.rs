@@ -4,8 +4,11 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use evenkeel_core::{Local, Rng};
+
+use super::Shared;
 
 /// The place of a channel in every thread's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +17,8 @@ pub(crate) struct SeatNumber(u64);
 struct Seat {
     local: Local,
     rng: Rng,
+    /// Gone when the channel is.
+    channel: Weak<Shared>,
 }
 
 thread_local! {
@@ -29,22 +34,19 @@ impl SeatNumber {
         SeatNumber(CHANNELS.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Does `work` with this thread's seat; a first visit makes it, with a generator of its own.
-    pub(crate) fn with<T>(self, seed: u64, work: impl FnOnce(&mut Local, &mut Rng) -> T) -> T {
+    /// Does `work` with this thread's seat; a first visit makes it, with a generator of its own, and clears those of
+    /// channels that are gone.
+    pub(crate) fn with<T>(self, channel: &Arc<Shared>, work: impl FnOnce(&mut Local, &mut Rng) -> T) -> T {
         SEATS.with_borrow_mut(|seats| {
             // A thread serves few channels: looking through them is cheaper than a table.
             let place = seats.iter().position(|(number, _)| *number == self).unwrap_or_else(|| {
-                let rng = Rng::for_stream(seed, THREADS.fetch_add(1, Ordering::Relaxed));
-                seats.push((self, Seat { local: Local::default(), rng }));
+                seats.retain(|(_, seat)| seat.channel.strong_count() > 0);
+                let rng = Rng::for_stream(channel.seed, THREADS.fetch_add(1, Ordering::Relaxed));
+                seats.push((self, Seat { local: Local::default(), rng, channel: Arc::downgrade(channel) }));
                 seats.len() - 1
             });
             let seat = &mut seats[place].1;
             work(&mut seat.local, &mut seat.rng)
         })
-    }
-
-    /// Gives this thread's seat up; other threads keep theirs until they end.
-    pub(crate) fn leave(self) {
-        let _ = SEATS.try_with(|seats| seats.borrow_mut().retain(|(number, _)| *number != self));
     }
 }

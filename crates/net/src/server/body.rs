@@ -16,7 +16,7 @@ use crate::wire::orca::{self, OrcaLoadReport};
 use crate::wire::{names, outcome};
 
 pin_project! {
-    /// Finishes its request when it has been sent, or when it is dropped before.
+    /// Finishes its request when its last frame has been taken to be sent, or when it is dropped before.
     pub(crate) struct ServedBody<B> {
         #[pin]
         body: B,
@@ -26,9 +26,18 @@ pin_project! {
     }
 }
 
+/// What kind of request is answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) is_grpc: bool,
+    pub(crate) is_head: bool,
+}
+
 impl<B: Body> ServedBody<B> {
-    pub(crate) fn new(body: B, admitted: Admitted, verdict: Outcome, is_grpc: bool) -> Self {
-        let ended = body.is_end_stream();
+    pub(crate) fn new(body: B, admitted: Admitted, verdict: Outcome, of: Answered) -> Self {
+        let Answered { is_grpc, is_head } = of;
+        // The body of an answer to HEAD is never asked for.
+        let ended = is_head || body.is_end_stream();
         let mut served = ServedBody { body, admitted: Some(admitted), verdict, is_grpc };
         if ended {
             finish(&mut served.admitted, verdict);
@@ -52,8 +61,8 @@ where
     type Error = BoxError;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let this = self.project();
-        let polled = std::task::ready!(this.body.poll_frame(cx));
+        let mut this = self.project();
+        let polled = std::task::ready!(this.body.as_mut().poll_frame(cx));
         Poll::Ready(match polled {
             None => {
                 finish(this.admitted, *this.verdict);
@@ -64,7 +73,13 @@ where
                 Some(Err(error.into()))
             }
             Some(Ok(frame)) => Some(Ok(match frame.into_trailers() {
-                Err(data) => data,
+                Err(data) => {
+                    // hyper asks whether that was all, and does not come back if it was.
+                    if this.body.is_end_stream() {
+                        finish(this.admitted, *this.verdict);
+                    }
+                    data
+                }
                 Ok(mut trailers) => {
                     if let Some(admitted) = this.admitted.as_ref().filter(|_| *this.is_grpc) {
                         let report = OrcaLoadReport::from(&admitted.door.gate.report());

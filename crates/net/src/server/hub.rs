@@ -27,6 +27,8 @@ struct State {
     sequence: u64,
     serving: bool,
     joined: u64,
+    /// Streams that join from now on end at once, or the connections they are on would not close.
+    ended: bool,
     watchers: BTreeMap<u64, Watcher>,
 }
 
@@ -63,7 +65,9 @@ impl Hub {
 
     /// Ends every stream: connections cannot close before.
     pub(crate) fn end(&self) {
-        self.state().watchers.clear();
+        let mut state = self.state();
+        state.ended = true;
+        state.watchers.clear();
     }
 
     /// Our own watchers that have not acknowledged the last announcement.
@@ -101,7 +105,9 @@ impl Hub {
         let (events, body) = Frames::new(Leaving { hub: Arc::clone(self), id });
         // The stream has just been made: somebody reads it.
         drop(events.send(form.frame(state.sequence, state.serving)));
-        state.watchers.insert(id, Watcher { form, acknowledged: 0, events });
+        if !state.ended {
+            state.watchers.insert(id, Watcher { form, acknowledged: 0, events });
+        }
         (id, boxed(body))
     }
 
@@ -141,11 +147,12 @@ async fn read_acks(mut body: Incoming, hub: Arc<Hub>, id: u64) {
     while let Some(Ok(frame)) = body.frame().await {
         let Some(data) = frame.data_ref() else { continue };
         buffer.extend_from_slice(data);
-        while let Ok(Some(ack)) = grpc::unframe::<WatchAck>(&mut buffer, ACK_MOST) {
-            hub.on_ack(id, ack);
-        }
-        if buffer.len() > ACK_MOST {
-            return;
+        loop {
+            match grpc::unframe::<WatchAck>(&mut buffer, ACK_MOST) {
+                Ok(Some(ack)) => hub.on_ack(id, ack),
+                Ok(None) => break,
+                Err(_) => return,
+            }
         }
     }
 }

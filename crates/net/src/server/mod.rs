@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use evenkeel_core::ServerConfig;
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -53,7 +53,8 @@ impl Default for Server {
 }
 
 impl Server {
-    /// With the default settings: stops on SIGTERM.
+    /// With the default settings: stops on SIGTERM. The process ignores that signal from then on, also once the server
+    /// has stopped.
     pub fn new() -> Self {
         Server::default()
     }
@@ -91,7 +92,9 @@ impl Server {
         let hub = Arc::new(Hub::new(events.clone()));
         let (brain, mut stage) = Driver::new(clock, self.config, Arc::clone(&hub))?;
         let door = Door { gate: brain.gate(), hub, clock };
-        let driving = tokio::spawn(brain.run(inbox));
+        // Ends with this future, however that ends.
+        let mut driving = JoinSet::new();
+        driving.spawn(brain.run(inbox));
         if self.on_sigterm {
             stop_on_sigterm(events.clone())?;
         }
@@ -120,7 +123,10 @@ impl Server {
             () = closed => drop(events.send(Event::Closed)),
             () = reached(&mut stage, Stage::Stopped) => {}
         }
-        Ok(driving.await?)
+        while let Some(ended) = driving.join_next().await {
+            ended?;
+        }
+        Ok(())
     }
 }
 
@@ -133,7 +139,10 @@ where
         >,
     <Served<S> as hyper::service::Service<http::Request<Incoming>>>::Future: Send + 'static,
 {
-    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // So that peers that vanished, or never finish their head, do not hold a connection or a drain.
+    builder.http1().timer(TokioTimer::new());
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_TIMEOUT);
     let mut connection = std::pin::pin!(builder.serve_connection(stream, served));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -155,11 +164,16 @@ async fn reached(stage: &mut watch::Receiver<Stage>, goal: Stage) {
 fn stop_on_sigterm(events: mpsc::UnboundedSender<Event>) -> Result<(), BoxError> {
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     tokio::spawn(async move {
-        terminate.recv().await;
-        drop(events.send(Event::Stop));
+        tokio::select! {
+            _ = terminate.recv() => drop(events.send(Event::Stop)),
+            () = events.closed() => {}
+        }
     });
     Ok(())
 }
 
+/// As channels ping: a peer that is gone is noticed within 15 s.
+const PING_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+const PING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 /// After the system refused to accept: trying at once would only burn what is short already.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);

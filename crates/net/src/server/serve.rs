@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::body::ServedBody;
+use super::body::{Answered, ServedBody};
 use super::hub::Hub;
 use crate::body::{BoxBody, BoxError, boxed, empty};
 use crate::clock::Clock;
@@ -70,11 +70,11 @@ where
     let now = Instant::now();
     let resolved = resolve(now, request.extensions(), request.headers(), None, Defaults::default());
     let meta = resolved.meta(door.clock, Kind::Unary, CustomerId::default());
-    let is_grpc = headers::is_grpc(request.headers());
+    let of = Answered { is_grpc: headers::is_grpc(request.headers()), is_head: request.method() == http::Method::HEAD };
     let admission = match super::seat::with(|local, rng: &mut Rng| door.gate.admit(local, door.clock.now(), &meta, rng))
     {
         Ok(admission) => Admitted { door: door.clone(), admission: Some(admission) },
-        Err(refusal) => return Ok(refused(refusal, is_grpc)),
+        Err(refusal) => return Ok(refused(refusal, of.is_grpc)),
     };
     let mut context = Context::serving().with_criticality(resolved.criticality);
     context.deadline = resolved.deadline;
@@ -94,9 +94,9 @@ where
     };
     let (parts, body) = response.into_parts();
     let verdict = outcome::outcome_of(parts.status, &parts.headers);
-    let body = ServedBody::new(InContext::new(context, body), admission, verdict, is_grpc);
+    let body = ServedBody::new(InContext::new(context, body), admission, verdict, of);
     let mut response = http::Response::from_parts(parts, boxed(body));
-    super::body::report_in_head(&door.gate, response.headers_mut(), is_grpc);
+    super::body::report_in_head(&door.gate, response.headers_mut(), of.is_grpc);
     Ok(response)
 }
 
@@ -120,7 +120,8 @@ impl Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.give_back(Outcome::Cancelled);
+        // A handler that panics is at fault; one whose client went away is not.
+        self.give_back(if std::thread::panicking() { Outcome::Failed } else { Outcome::Cancelled });
     }
 }
 

@@ -184,7 +184,7 @@ pub enum ServingStatus {
 /// `evenkeel.v1.WatchEvent`: what a backend tells each client about itself, at once and at every change.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
 pub struct WatchEvent {
-    /// Counts events of one stream from 1.
+    /// Counts the announcements of the backend; a stream starts with the last one.
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
     /// Version of this protocol the backend speaks.

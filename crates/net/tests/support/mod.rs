@@ -55,7 +55,11 @@ pub(crate) fn start_on(listener: TcpListener) -> Running {
             tokio::time::sleep(Duration::from_millis(millis)).await;
             served.fetch_add(1, Ordering::Relaxed);
             let text = if path == "/empty" { String::new() } else { format!("{address} got {} bytes", body.len()) };
-            Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from(text))))
+            let mut response = http::Response::new(Full::new(Bytes::from(text)));
+            if path == "/fail" {
+                *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+            }
+            Ok::<_, Infallible>(response)
         }
     });
     let config = ServerConfig { drain_least: Duration::from_millis(20), ..ServerConfig::default() };
