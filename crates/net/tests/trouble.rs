@@ -119,7 +119,7 @@ async fn an_answer_without_a_body_is_served_not_cancelled() {
 async fn a_request_that_cannot_be_sent_is_the_callers_fault() {
     let servers = [start().await];
     let mut channel = channel_to(&servers).await;
-    let relative = http::Request::get("/work").body(empty()).unwrap();
+    let relative = http::Request::get("/query").body(empty()).unwrap();
 
     assert!(matches!(channel.call(relative).await, Err(CallError::BadRequest(_))));
     assert_eq!(channel.snapshot().await.unwrap().backends[0].ended(Outcome::Failed), 0);
