@@ -8,6 +8,6 @@ mod frames;
 pub mod server;
 pub mod wire;
 
-pub use client::{CallError, Channel, ChannelConfig};
+pub use client::{CallError, Channel, ChannelConfig, ConnectError};
 pub use context::{Context, spawn, spawn_blocking};
 pub use server::Server;

@@ -29,7 +29,7 @@ async fn requests_are_spread_over_the_backends_and_counts_return_to_zero() {
     drop(sent);
 
     assert!(servers.iter().all(|server| server.served.load(Ordering::Relaxed) >= 9));
-    let snapshot = channel.snapshot().await.unwrap();
+    let snapshot = channel.snapshot().await.unwrap().client;
     assert!(snapshot.backends.iter().all(|backend| backend.active == 0));
     assert!(snapshot.backends.iter().all(|backend| backend.report.is_some()));
 }

@@ -24,7 +24,7 @@ async fn sigterm_drains_what_is_in_flight_and_ends_the_server() {
         Ok::<_, Infallible>(http::Response::new(String::from("done")))
     });
     let serving = tokio::spawn(starting.serve(listener, slow));
-    let mut channel = Channel::connect([address.to_string()]).await.unwrap();
+    let mut channel = Channel::connect("service", [address.to_string()]).await.unwrap();
     let in_flight = tokio::spawn(async move { call(&mut channel).await });
     until("a request is in flight", async || handle.snapshot().await.unwrap().in_flight == 1).await;
 

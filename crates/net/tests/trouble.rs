@@ -6,11 +6,13 @@ mod support;
 use std::time::Duration;
 
 use evenkeel::body::empty;
-use evenkeel::{CallError, Channel, ChannelConfig, Context, client::Tcp};
+use evenkeel::client::{Backend, Fixed, Resolve, Tcp};
+use evenkeel::{CallError, Channel, ChannelConfig, Context};
 use evenkeel_core::{BackendState, Outcome, Refusal};
 use support::{call, channel_to, in_state, listener, start, start_on, until};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tower::Service;
 
@@ -28,7 +30,7 @@ async fn a_killed_backend_fails_what_it_had_and_is_used_again_when_it_is_back() 
         held.push(tokio::spawn(async move { channel.call(slow(60_000)).await.map(drop) }));
     }
     until("ten are in flight", async || {
-        channel.snapshot().await.unwrap().backends.iter().map(|backend| backend.active).sum::<u32>() == 10
+        channel.snapshot().await.unwrap().client.backends.iter().map(|backend| backend.active).sum::<u32>() == 10
     })
     .await;
 
@@ -60,7 +62,7 @@ async fn a_deadline_bounds_a_backend_that_hangs() {
 
     assert!(matches!(answer, Err(CallError::Expired)), "{answer:?}");
     assert!(began.elapsed() >= Duration::from_millis(50));
-    assert_eq!(channel.snapshot().await.unwrap().backends[0].active, 0);
+    assert_eq!(channel.snapshot().await.unwrap().client.backends[0].active, 0);
     let mut late = slow(0);
     late.extensions_mut().insert(Context::default().with_deadline(began));
     assert!(matches!(channel.call(late).await, Err(CallError::Refused(Refusal::TooLate))));
@@ -81,12 +83,19 @@ async fn garbage_silence_and_closed_ports_are_refusing_and_the_rest_serves() {
     });
     let mut config = ChannelConfig::default();
     config.connect_timeout = Duration::from_millis(200);
-    let mut channel = Channel::with(config, Tcp, names.map(|name| name.to_string())).unwrap().usable().await.unwrap();
+    let backends = Fixed::new(names);
+    let mut channel = Channel::with(config, Tcp, "service", backends).unwrap().usable().await.unwrap();
 
     for _ in 0..50 {
         assert!(call(&mut channel).await.unwrap().starts_with(&server.address.to_string()));
     }
     assert_eq!(in_state(&channel, BackendState::Refusing).await, 3);
+    until("each says why", async || {
+        let snapshot = channel.snapshot().await.unwrap();
+        let mut each = snapshot.names.iter().zip(&snapshot.last_lost);
+        each.all(|(name, lost)| lost.is_some() == (*name != server.address.to_string()))
+    })
+    .await;
     drop(silence);
 }
 
@@ -95,9 +104,9 @@ async fn a_caller_that_goes_away_gives_its_place_back() {
     let servers = [start().await];
     let mut channel = channel_to(&servers).await;
     let call = tokio::spawn(channel.call(slow(60_000)));
-    until("it is in flight", async || channel.snapshot().await.unwrap().backends[0].active == 1).await;
+    until("it is in flight", async || channel.snapshot().await.unwrap().client.backends[0].active == 1).await;
     call.abort();
-    until("it is given back", async || channel.snapshot().await.unwrap().backends[0].active == 0).await;
+    until("it is given back", async || channel.snapshot().await.unwrap().client.backends[0].active == 0).await;
     until("the server noticed", async || servers[0].handle.snapshot().await.unwrap().in_flight == 0).await;
 }
 
@@ -111,18 +120,58 @@ async fn an_answer_without_a_body_is_served_not_cancelled() {
     drop(channel.call(head).await.unwrap());
     drop(channel.call(without_body).await.unwrap());
 
-    let backend = &channel.snapshot().await.unwrap().backends[0];
+    let backend = &channel.snapshot().await.unwrap().client.backends[0];
     assert_eq!((backend.ended(Outcome::Served), backend.ended(Outcome::Cancelled), backend.active), (2, 0, 0));
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_sent_is_the_callers_fault() {
+async fn a_request_without_an_authority_goes_to_the_service() {
     let servers = [start().await];
     let mut channel = channel_to(&servers).await;
-    let relative = http::Request::get("/query").body(empty()).unwrap();
+    let relative = http::Request::get("/0").body(empty()).unwrap();
 
-    assert!(matches!(channel.call(relative).await, Err(CallError::BadRequest(_))));
-    assert_eq!(channel.snapshot().await.unwrap().backends[0].ended(Outcome::Failed), 0);
+    assert_eq!(channel.call(relative).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_list_that_cannot_be_used_is_refused_by_name() {
+    let twice = Channel::connect("service", ["127.0.0.1:1", "127.0.0.1:1"]).await.unwrap_err();
+    assert_eq!(twice.to_string(), "the backend 127.0.0.1:1 is listed twice: name each once");
+    let none = Channel::connect("service", Vec::<String>::new()).await.unwrap_err();
+    assert_eq!(none.to_string(), "no backend could be used: the list of backends is empty");
+    let unnamed = Channel::connect("not a name", ["127.0.0.1:1"]).await.unwrap_err();
+    assert!(unnamed.to_string().starts_with("the service name \"not a name\" cannot stand in a URI"), "{unnamed}");
+}
+
+#[tokio::test]
+async fn a_channel_follows_a_list_that_changes() {
+    let servers = [start().await, start().await];
+    let backend = |place: usize| Backend::from(servers[place].address);
+    let (lists, followed) = watch::channel(vec![backend(0)]);
+    let channel = Channel::with(ChannelConfig::default(), Tcp, "service", Followed(followed, true)).unwrap();
+    let mut channel = channel.usable().await.unwrap();
+    assert!(call(&mut channel).await.unwrap().starts_with(&servers[0].address.to_string()));
+
+    lists.send(vec![backend(1)]).unwrap();
+    until("the second is used", async || {
+        call(&mut channel).await.unwrap().starts_with(&servers[1].address.to_string())
+    })
+    .await;
+    lists.send(vec![backend(0), backend(0)]).unwrap();
+    until("the bad list is told of", async || channel.snapshot().await.unwrap().list_refused.is_some()).await;
+    assert!(call(&mut channel).await.unwrap().starts_with(&servers[1].address.to_string()));
+}
+
+/// A list that the test changes.
+struct Followed(watch::Receiver<Vec<Backend>>, bool);
+
+impl Resolve for Followed {
+    async fn next(&mut self) -> Option<Vec<Backend>> {
+        if !std::mem::take(&mut self.1) {
+            self.0.changed().await.ok()?;
+        }
+        Some(self.0.borrow_and_update().clone())
+    }
 }
 
 #[tokio::test]
@@ -134,7 +183,7 @@ async fn errors_nobody_reads_count_on_both_sides() {
         assert_eq!(channel.call(failing).await.unwrap().status(), 500);
     }
 
-    let backend = &channel.snapshot().await.unwrap().backends[0];
+    let backend = &channel.snapshot().await.unwrap().client.backends[0];
     assert_eq!((backend.ended(Outcome::Failed), backend.ended(Outcome::Cancelled)), (10, 0));
     assert!(backend.recent_errors > 0 && backend.report.is_some());
     until("the server reports its errors", async || {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::error::CallError;
 use super::{Sender, Shared};
 use crate::body::{BoxBody, BoxError};
-use crate::context::{Context, Defaults, Resolved, resolve};
+use crate::context::{Context, Resolved, resolve};
 use crate::wire::{headers, orca, outcome};
 
 /// Sends a request to a backend of the picker's choice; to another if the connection was gone before it was sent.
@@ -25,11 +25,9 @@ pub(crate) async fn call(
     mut request: http::Request<BoxBody>,
     scope: Option<&Context>,
 ) -> Result<http::Response<CountedBody>, CallError> {
-    if request.uri().authority().is_none() {
-        return Err(CallError::BadRequest("the URI needs a scheme and an authority, as in http://service/path"));
-    }
+    complete_uri(shared, request.uri_mut())?;
     let now = Instant::now();
-    let context = resolve(now, request.extensions(), request.headers(), scope, Defaults::default());
+    let context = resolve(now, request.extensions(), request.headers(), scope, shared.defaults);
     let deadline = context.deadline;
     context.write(now, request.headers_mut());
     let is_head = request.method() == http::Method::HEAD;
@@ -60,6 +58,18 @@ pub(crate) async fn call(
         }
     }
     Err(CallError::Unsent(unsent.map_or_else(|| "every connection was gone".into(), Into::into)))
+}
+
+/// Requests without an authority go to the service by its name, as tonic's do.
+fn complete_uri(shared: &Shared, uri: &mut http::Uri) -> Result<(), CallError> {
+    if uri.authority().is_some() {
+        return Ok(());
+    }
+    let mut parts = std::mem::take(uri).into_parts();
+    parts.scheme = Some(http::uri::Scheme::HTTP);
+    parts.authority = Some(shared.service.clone());
+    *uri = http::Uri::from_parts(parts).map_err(|_| CallError::BadRequest("the URI has no path that can be sent"))?;
+    Ok(())
 }
 
 fn begin(shared: &Arc<Shared>, context: &Resolved) -> Result<(Counted, Option<Sender>), CallError> {

@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_core::{Action, BackendId, Client, ClientSnapshot, Readiness, StateChange};
+use evenkeel_core::{Action, BackendId, Client, Readiness, StateChange};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::link::{self, Connect, LinkId, LinkSettings, Sender};
+use super::resolve::{self, Backend, Checked, Resolve};
+use super::snapshot::ChannelSnapshot;
 use super::{Published, Shared};
 
 /// What happens to a channel between requests.
@@ -21,7 +23,7 @@ pub(crate) enum Event {
     /// The connection is gone, or could not be made, for this reason.
     Lost(LinkId, String),
     /// Somebody wants to know how things are.
-    Snapshot(oneshot::Sender<ClientSnapshot>),
+    Snapshot(oneshot::Sender<ChannelSnapshot>),
 }
 
 /// A connection that is being made or stands.
@@ -32,30 +34,44 @@ struct Held {
 }
 
 pub(crate) struct Driver<C> {
-    pub(crate) client: Client,
-    pub(crate) names: BTreeMap<BackendId, String>,
-    pub(crate) connector: C,
-    pub(crate) settings: LinkSettings,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) events: mpsc::UnboundedSender<Event>,
+    client: Client,
+    connector: C,
+    settings: LinkSettings,
+    shared: Arc<Shared>,
+    events: mpsc::UnboundedSender<Event>,
+    names: BTreeMap<BackendId, String>,
     held: BTreeMap<BackendId, Held>,
+    /// Why connections ended, of backends that have been connected to or tried.
+    lost: BTreeMap<BackendId, String>,
+    list_refused: Option<String>,
     attempts: u64,
 }
 
 impl<C: Connect> Driver<C> {
     pub(crate) fn new(
         client: Client,
-        names: BTreeMap<BackendId, String>,
         connector: C,
         settings: LinkSettings,
         shared: Arc<Shared>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        Driver { client, names, connector, settings, shared, events, held: BTreeMap::new(), attempts: 0 }
+        Driver {
+            client,
+            connector,
+            settings,
+            shared,
+            events,
+            names: BTreeMap::new(),
+            held: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            list_refused: None,
+            attempts: 0,
+        }
     }
 
     /// Runs until the last handle of the channel is gone.
-    pub(crate) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Event>) {
+    pub(crate) async fn run(mut self, mut backends: impl Resolve, mut inbox: mpsc::UnboundedReceiver<Event>) {
+        let mut list_may_change = true;
         loop {
             self.act();
             let timeout = self.client.poll_timeout().map(|at| self.shared.clock.instant_of(at));
@@ -70,8 +86,31 @@ impl<C: Connect> Driver<C> {
                     Some(event) => self.on_event(event),
                     None => return,
                 },
+                list = backends.next(), if list_may_change => match list {
+                    Some(list) => self.on_backends(list),
+                    None => list_may_change = false,
+                },
                 () = next_timeout => self.client.handle_timeout(self.shared.clock.now()),
                 () = self.shared.last_handle_gone.notified() => return,
+            }
+        }
+    }
+
+    /// A list that cannot be used changes nothing, and is told of.
+    fn on_backends(&mut self, backends: Vec<Backend>) {
+        let taken = resolve::check(backends).map_err(|bad| bad.to_string()).and_then(|Checked { list, names }| {
+            let now = self.shared.clock.now();
+            self.client.handle_backends(now, list).map_err(|invalid| invalid.to_string())?;
+            Ok(names)
+        });
+        match taken {
+            Ok(names) => {
+                self.lost.retain(|backend, _| names.contains_key(backend));
+                (self.names, self.list_refused) = (names, None);
+            }
+            Err(reason) => {
+                tracing::warn!(service = %self.shared.service, reason, "list of backends refused, the last one stays");
+                self.list_refused = Some(reason);
             }
         }
     }
@@ -103,10 +142,29 @@ impl<C: Connect> Driver<C> {
                     self.held.remove(&id.backend);
                     let change = self.client.handle_lost(now, id.backend);
                     self.log(change, &reason);
+                    self.lost.insert(id.backend, reason);
                 }
             }
-            Event::Snapshot(answer) => drop(answer.send(self.client.snapshot(now))),
+            Event::Snapshot(answer) => drop(answer.send(self.snapshot())),
         }
+    }
+
+    fn snapshot(&self) -> ChannelSnapshot {
+        let now = self.shared.clock.now();
+        let client = self.client.snapshot(now);
+        let ids = || client.backends.iter().map(|backend| backend.backend);
+        ChannelSnapshot {
+            service: self.shared.service.to_string(),
+            now,
+            names: ids().map(|id| self.name(id).to_owned()).collect(),
+            last_lost: ids().map(|id| self.lost.get(&id).cloned()).collect(),
+            list_refused: self.list_refused.clone(),
+            client,
+        }
+    }
+
+    fn name(&self, backend: BackendId) -> &str {
+        self.names.get(&backend).map_or("unknown", String::as_str)
     }
 
     /// Does what the brain wants done, and publishes its picker if it made one.
@@ -126,7 +184,9 @@ impl<C: Connect> Driver<C> {
         }
         if let Some(picker) = self.client.poll_picker() {
             let senders = picker.backends().map(|backend| self.held.get(&backend)?.sender.clone()).collect();
+            let is_usable = !picker.is_empty();
             self.shared.published.store(Arc::new(Published { picker, senders }));
+            self.shared.usable.send_if_modified(|usable| std::mem::replace(usable, is_usable) != is_usable);
         }
     }
 
@@ -143,7 +203,7 @@ impl<C: Connect> Driver<C> {
 
     fn log(&self, change: Option<StateChange>, reason: &str) {
         if let Some(StateChange { backend, from, to }) = change {
-            let name = self.names.get(&backend).map_or("unknown", String::as_str);
+            let name = self.name(backend);
             tracing::info!(backend = name, from = from.as_str(), to = to.as_str(), reason, "backend changed state");
         }
     }

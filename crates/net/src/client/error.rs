@@ -1,10 +1,60 @@
-//! Why a call through a channel failed.
+//! Why a channel could not be set up, and why a call through it failed.
 
 use std::fmt;
 
-use evenkeel_core::Refusal;
+use evenkeel_core::{InvalidConfig, Refusal};
 
+use super::resolve::BadList;
 use crate::body::BoxError;
+
+/// Why there is no channel.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// A setting cannot be.
+    Config(InvalidConfig),
+    /// The list of backends cannot be.
+    Backends(BadList),
+    /// The service has no name that can stand in a URI.
+    Service(String),
+    /// No backend could be used in time; what is known of each.
+    NoneUsable(String),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Config(invalid) => invalid.fmt(f),
+            ConnectError::Backends(bad) => bad.fmt(f),
+            ConnectError::Service(name) => {
+                write!(f, "the service name {name:?} cannot stand in a URI: write a host name, as in \"search\"")
+            }
+            ConnectError::NoneUsable(known) => write!(f, "no backend could be used: {known}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ConnectError::Config(invalid) => Some(invalid),
+            ConnectError::Backends(bad) => Some(bad),
+            ConnectError::Service(_) | ConnectError::NoneUsable(_) => None,
+        }
+    }
+}
+
+impl From<InvalidConfig> for ConnectError {
+    fn from(invalid: InvalidConfig) -> Self {
+        ConnectError::Config(invalid)
+    }
+}
+
+impl From<BadList> for ConnectError {
+    fn from(bad: BadList) -> Self {
+        ConnectError::Backends(bad)
+    }
+}
 
 /// Whose fault it is, and so what to do.
 #[derive(Debug)]
@@ -16,7 +66,7 @@ pub enum CallError {
     Refused(Refusal),
     /// The deadline passed while the backend had it.
     Expired,
-    /// It certainly never ran: every connection that was tried was gone before it was sent.
+    /// It certainly never ran: no connection that was tried took it.
     Unsent(BoxError),
     /// The connection failed while the backend had it; it may have run.
     Broken(BoxError),

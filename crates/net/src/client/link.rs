@@ -17,6 +17,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::{mpsc, oneshot};
 
+use super::config::ChannelConfig;
 use super::driver::Event;
 use crate::body::{BoxBody, BoxError, boxed};
 use crate::frames::Frames;
@@ -63,6 +64,17 @@ pub(crate) struct LinkSettings {
     pub(crate) ping_every: Duration,
     pub(crate) ping_timeout: Duration,
     pub(crate) streams_at_first: usize,
+}
+
+impl From<&ChannelConfig> for LinkSettings {
+    fn from(config: &ChannelConfig) -> Self {
+        LinkSettings {
+            connect_timeout: config.connect_timeout,
+            ping_every: config.ping_every,
+            ping_timeout: config.ping_timeout,
+            streams_at_first: config.streams_at_first,
+        }
+    }
 }
 
 async fn hold<C: Connect>(

@@ -1,13 +1,15 @@
 //! The channel: a service that any HTTP or tonic-generated client can call, spread over many backends.
 
 mod call;
+mod config;
 mod driver;
 mod error;
 mod link;
+mod resolve;
 mod seat;
+mod snapshot;
 mod tcp;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,82 +19,39 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use evenkeel_core::{
-    BackendId, BackendList, BackendSpec, Client, ClientConfig, ClientSnapshot, InvalidConfig, Picker, Rng,
-};
-use tokio::sync::{Notify, mpsc, oneshot};
+use evenkeel_core::{Client, Picker, Rng};
+use http::uri::Authority;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 pub use call::CountedBody;
-pub use error::CallError;
+pub use config::{ChannelConfig, Protocol};
+pub use error::{CallError, ConnectError};
 pub use link::Connect;
+pub use resolve::{Backend, BadList, Fixed, Resolve};
+pub use snapshot::ChannelSnapshot;
 pub use tcp::Tcp;
 
 use crate::body::{BoxError, boxed};
 use crate::clock::Clock;
-use crate::context::Context;
+use crate::context::{Context, Defaults};
 use driver::{Driver, Event};
 use link::{LinkSettings, Sender};
 use seat::SeatNumber;
 
-/// How a channel is set up. Every default has its reason in `docs/defaults.md`.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ChannelConfig {
-    /// What the decision core is set to.
-    pub client: ClientConfig,
-    /// What a connection may take to be made. Default 1 s.
-    pub connect_timeout: Duration,
-    /// How often a connection is pinged. Default 10 s.
-    pub ping_every: Duration,
-    /// How long an answer to a ping may take before the connection counts as lost. Default 5 s.
-    pub ping_timeout: Duration,
-    /// Streams opened on a fresh connection before the server has said how many it allows. Default 10.
-    pub streams_at_first: usize,
-    /// What chance is drawn from. Default: a number of the process's own.
-    pub seed: Option<u64>,
-}
-
-impl ChannelConfig {
-    /// Says what is wrong, if anything is.
-    pub fn check(&self) -> Result<(), InvalidConfig> {
-        self.client.check()?;
-        let (least, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
-        for (field, value) in [
-            ("connect_timeout", self.connect_timeout),
-            ("ping_every", self.ping_every),
-            ("ping_timeout", self.ping_timeout),
-        ] {
-            InvalidConfig::unless_in_range(field, value, least, hour)?;
-        }
-        InvalidConfig::unless_in_range("streams_at_first", self.streams_at_first, 1, 1_000_000)
-    }
-}
-
-impl Default for ChannelConfig {
-    fn default() -> Self {
-        ChannelConfig {
-            client: ClientConfig::default(),
-            connect_timeout: Duration::from_secs(1),
-            ping_every: Duration::from_secs(10),
-            ping_timeout: Duration::from_secs(5),
-            streams_at_first: 10,
-            seed: None,
-        }
-    }
-}
-
-/// A cheap-to-clone [`tower_service::Service`] over many backends, which it speaks HTTP/2 to.
+/// A cheap-to-clone [`tower_service::Service`] over the backends of one service.
 ///
 /// ```no_run
 /// use tower::Service;
 ///
 /// # async fn example() -> Result<(), evenkeel::body::BoxError> {
-/// let mut channel = evenkeel::Channel::connect(["10.0.0.1:8080", "10.0.0.2:8080"]).await?;
-/// let request = http::Request::get("http://search/query").body(evenkeel::body::empty())?;
+/// let mut channel = evenkeel::Channel::connect("search", ["10.0.0.1:8080", "10.0.0.2:8080"]).await?;
+/// let request = http::Request::get("/query?q=keel").body(evenkeel::body::empty())?;
 /// println!("{}", channel.call(request).await?.status());
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A tonic-generated client takes it as it is: `SearchClient::new(channel)`.
 #[derive(Clone)]
 pub struct Channel {
     handle: Arc<Handle>,
@@ -106,8 +65,12 @@ struct Handle {
 
 /// What all threads that use a channel share.
 pub(crate) struct Shared {
+    pub(crate) service: Authority,
+    pub(crate) defaults: Defaults,
     pub(crate) clock: Clock,
     pub(crate) published: ArcSwap<Published>,
+    /// Whether a backend can be picked.
+    pub(crate) usable: watch::Sender<bool>,
     pub(crate) seat: SeatNumber,
     pub(crate) seed: u64,
     pub(crate) last_handle_gone: Notify,
@@ -120,58 +83,75 @@ pub(crate) struct Published {
 }
 
 impl Channel {
-    /// A channel over a fixed list of addresses, with the default settings, once a first backend can be used.
-    pub async fn connect<N: Into<String>>(backends: impl IntoIterator<Item = N>) -> Result<Self, BoxError> {
-        Channel::with(ChannelConfig::default(), Tcp, backends)?.usable().await
+    /// A channel to a service on a fixed list of addresses, with the default settings, once a first one can be used.
+    ///
+    /// Requests without an authority of their own carry the service's name.
+    pub async fn connect<B: Into<Backend>>(
+        service: &str,
+        backends: impl IntoIterator<Item = B>,
+    ) -> Result<Self, ConnectError> {
+        let backends: Vec<Backend> = backends.into_iter().map(Into::into).collect();
+        // Here rather than in the driver: a list that never changes is the caller's to mend.
+        resolve::check(backends.clone())?;
+        if backends.is_empty() {
+            return Err(ConnectError::NoneUsable("the list of backends is empty".to_owned()));
+        }
+        Channel::with(ChannelConfig::default(), Tcp, service, Fixed::new(backends))?.usable().await
     }
 
-    /// A channel that opens its connections with `connector`; they are being made when this returns.
-    pub fn with<C: Connect, N: Into<String>>(
+    /// A channel that learns its backends from `backends` and opens its connections with `connector`; they are being
+    /// made when this returns.
+    ///
+    /// # Panics
+    /// Called outside a tokio runtime.
+    pub fn with<C: Connect>(
         config: ChannelConfig,
         connector: C,
-        backends: impl IntoIterator<Item = N>,
-    ) -> Result<Self, BoxError> {
+        service: &str,
+        backends: impl Resolve,
+    ) -> Result<Self, ConnectError> {
         config.check()?;
+        let service = Authority::try_from(service).map_err(|_| ConnectError::Service(service.to_owned()))?;
+        let settings = LinkSettings::from(&config);
         let seed = config.seed.unwrap_or_else(process_seed);
         let clock = Clock::new();
-        let names: BTreeMap<BackendId, String> =
-            backends.into_iter().map(Into::into).map(|name: String| (BackendId::from_name(&name), name)).collect();
-        let list = BackendList::new(names.values().map(|name| BackendSpec::named(name)))?;
         let mut client = Client::new(clock.now(), config.client, &mut Rng::from_seed(seed))?;
-        client.handle_backends(clock.now(), list)?;
-        let picker = client.poll_picker().ok_or("a new client makes a picker")?;
+        let picker = client.poll_picker().expect("a new client makes a picker, if an empty one");
         let shared = Arc::new(Shared {
+            service,
+            defaults: config.defaults,
             clock,
             published: ArcSwap::from_pointee(Published { picker, senders: Box::default() }),
+            usable: watch::Sender::new(false),
             seat: SeatNumber::take(),
             seed,
             last_handle_gone: Notify::new(),
         });
         let (events, inbox) = mpsc::unbounded_channel();
-        let settings = LinkSettings {
-            connect_timeout: config.connect_timeout,
-            ping_every: config.ping_every,
-            ping_timeout: config.ping_timeout,
-            streams_at_first: config.streams_at_first,
-        };
-        let driver = Driver::new(client, names, connector, settings, Arc::clone(&shared), events.clone());
-        tokio::spawn(driver.run(inbox));
+        let driver = Driver::new(client, connector, settings, Arc::clone(&shared), events.clone());
+        tokio::spawn(driver.run(backends, inbox));
         Ok(Channel { handle: Arc::new(Handle { shared, events }) })
     }
 
-    /// Waits until a first backend can be used.
-    pub async fn usable(self) -> Result<Self, BoxError> {
-        let usable = async {
-            while self.handle.shared.published.load().picker.is_empty() {
-                tokio::time::sleep(READY_POLL).await;
-            }
-        };
-        tokio::time::timeout(READY_MOST, usable).await.map_err(|_| "no backend could be reached")?;
-        Ok(self)
+    /// Waits until a first backend can be used, at most ten seconds.
+    pub async fn usable(self) -> Result<Self, ConnectError> {
+        let mut usable = self.handle.shared.usable.subscribe();
+        let waiting = tokio::time::timeout(USABLE_MOST, usable.wait_for(|usable| *usable));
+        if matches!(waiting.await, Ok(Ok(_))) {
+            return Ok(self);
+        }
+        let known =
+            self.snapshot().await.map_or_else(|| "the runtime is shutting down".to_owned(), |all| all.trouble());
+        Err(ConnectError::NoneUsable(known))
+    }
+
+    /// The service it is for.
+    pub fn service(&self) -> &str {
+        self.handle.shared.service.as_str()
     }
 
     /// Everything that is known of the backends, as plain data; `None` once the runtime is shutting down.
-    pub async fn snapshot(&self) -> Option<ClientSnapshot> {
+    pub async fn snapshot(&self) -> Option<ChannelSnapshot> {
         let (answer, wait) = oneshot::channel();
         self.handle.events.send(Event::Snapshot(answer)).ok()?;
         wait.await.ok()
@@ -204,7 +184,7 @@ where
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usable = self.handle.shared.published.load().picker.len();
-        f.debug_struct("Channel").field("usable_backends", &usable).finish_non_exhaustive()
+        f.debug_struct("Channel").field("service", &self.service()).field("usable", &usable).finish_non_exhaustive()
     }
 }
 
@@ -220,5 +200,5 @@ fn process_seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-const READY_POLL: Duration = Duration::from_millis(2);
-const READY_MOST: Duration = Duration::from_secs(10);
+/// Connecting takes a second at most; one that starts up with its backends waits a little longer.
+const USABLE_MOST: Duration = Duration::from_secs(10);

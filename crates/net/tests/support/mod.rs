@@ -91,11 +91,11 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 
 /// How many backends the channel sees in this state.
 pub(crate) async fn in_state(channel: &Channel, state: BackendState) -> usize {
-    channel.snapshot().await.unwrap().backends.iter().filter(|backend| backend.state == state).count()
+    channel.snapshot().await.unwrap().client.backends.iter().filter(|backend| backend.state == state).count()
 }
 
 pub(crate) async fn channel_to(servers: &[Running]) -> Channel {
-    let channel = Channel::connect(servers.iter().map(|server| server.address.to_string())).await.unwrap();
+    let channel = Channel::connect("service", servers.iter().map(|server| server.address.to_string())).await.unwrap();
     until("all are used", async || in_state(&channel, BackendState::Healthy).await == servers.len()).await;
     channel
 }

@@ -1,0 +1,131 @@
+//! Where a channel learns who its backends are.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+
+use evenkeel_core::{BackendId, BackendList, BackendSpec, BadBackends};
+
+/// A backend task: where it is reached, which is also its name.
+///
+/// ```
+/// use evenkeel::client::Backend;
+///
+/// let third = Backend::from("10.0.0.3:80").with_ordinal(2);
+/// assert_eq!((third.address.as_str(), third.ordinal), ("10.0.0.3:80", Some(2)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backend {
+    /// What the connector dials; `host:port` for TCP.
+    pub address: String,
+    /// Its place among the tasks of the service: dense, from 0, kept across restarts. `even` subsets need it.
+    pub ordinal: Option<u32>,
+}
+
+impl Backend {
+    /// The same with its ordinal.
+    #[must_use]
+    pub fn with_ordinal(self, ordinal: u32) -> Self {
+        Backend { ordinal: Some(ordinal), ..self }
+    }
+}
+
+impl From<String> for Backend {
+    fn from(address: String) -> Self {
+        Backend { address, ordinal: None }
+    }
+}
+
+impl From<&str> for Backend {
+    fn from(address: &str) -> Self {
+        Backend::from(address.to_owned())
+    }
+}
+
+impl From<SocketAddr> for Backend {
+    fn from(address: SocketAddr) -> Self {
+        Backend::from(address.to_string())
+    }
+}
+
+/// A source of backends: a file, a registry, a name service. [`Fixed`] is the simplest.
+///
+/// ```
+/// use evenkeel::client::{Backend, Resolve};
+/// use tokio::sync::watch;
+///
+/// /// Follows a list that another part of the program keeps.
+/// struct Followed(watch::Receiver<Vec<Backend>>);
+///
+/// impl Resolve for Followed {
+///     async fn next(&mut self) -> Option<Vec<Backend>> {
+///         self.0.changed().await.ok()?;
+///         Some(self.0.borrow_and_update().clone())
+///     }
+/// }
+/// ```
+pub trait Resolve: Send + 'static {
+    /// All backends of the service: what is known at the first call, then at each change. After `None` the last list
+    /// stays as it is. Dropped and called again at any time, so a change must not be lost when it is dropped.
+    fn next(&mut self) -> impl Future<Output = Option<Vec<Backend>>> + Send;
+}
+
+/// A list that never changes.
+#[derive(Clone, Debug)]
+pub struct Fixed(Option<Vec<Backend>>);
+
+impl Fixed {
+    /// These, for ever.
+    pub fn new<B: Into<Backend>>(backends: impl IntoIterator<Item = B>) -> Self {
+        Fixed(Some(backends.into_iter().map(Into::into).collect()))
+    }
+}
+
+impl Resolve for Fixed {
+    async fn next(&mut self) -> Option<Vec<Backend>> {
+        self.0.take()
+    }
+}
+
+/// A list that was looked at and can be used.
+pub(crate) struct Checked {
+    pub(crate) list: BackendList,
+    pub(crate) names: BTreeMap<BackendId, String>,
+}
+
+/// Why a list of backends cannot be used; the one before it stays in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadList {
+    /// This address is there more than once.
+    Twice(String),
+    /// The ordinals cannot be used.
+    Ordinals(BadBackends),
+}
+
+impl fmt::Display for BadList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadList::Twice(address) => write!(f, "the backend {address} is listed twice: name each once"),
+            BadList::Ordinals(bad) => bad.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BadList {}
+
+/// What core is told, and the addresses it is not.
+pub(crate) fn check(backends: Vec<Backend>) -> Result<Checked, BadList> {
+    let mut names = BTreeMap::new();
+    let mut specs = Vec::with_capacity(backends.len());
+    for Backend { address, ordinal } in backends {
+        let id = BackendId::from_name(&address);
+        specs.push(BackendSpec { id, ordinal });
+        if let Some(before) = names.insert(id, address) {
+            return Err(BadList::Twice(before));
+        }
+    }
+    let list = BackendList::new(specs).map_err(BadList::Ordinals)?;
+    Ok(Checked { list, names })
+}
