@@ -68,6 +68,23 @@ fn room_given_back_is_seen_even_by_a_thread_that_remembers_all_full() {
 }
 
 #[test]
+fn nothing_begins_on_an_old_picker_once_a_notice_is_handled() {
+    loom::model(|| {
+        let (mut client, picker) = client(2, PolicyName::RoundRobin);
+        let old = Arc::clone(&picker);
+        let thread = thread::spawn(move || begin(&old, &mut Local::default()).ok());
+
+        client.handle_readiness(NOW, BackendId(1), Readiness::LameDuck);
+        let at_notice = client.snapshot(NOW).backends[0].active;
+        let ticket = thread.join().unwrap();
+
+        assert_eq!(client.snapshot(NOW).backends[0].active, at_notice);
+        ticket.into_iter().for_each(|ticket| picker.finish(NOW, ticket, Outcome::Served, None));
+        assert_eq!(client.snapshot(NOW).backends[0].active, 0);
+    });
+}
+
+#[test]
 fn errors_counted_by_two_threads_are_both_counted() {
     loom::model(|| {
         let (client, picker) = client(2, PolicyName::RoundRobin);

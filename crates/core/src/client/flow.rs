@@ -2,7 +2,8 @@
 //!
 //! At the limit another backend is picked; nothing ever waits here unseen. Streams are counted apart, so that a few
 //! that stay open for hours do not use up the room of short requests. Both counts share one word: one atomic
-//! operation takes, one gives back, and a look at the load is one read.
+//! operation takes, one gives back, and a look at the load is one read. So does the mark that nothing may begin any
+//! more (A4): a thread that still holds an old picker cannot begin on a backend whose notice has been handled.
 
 use crate::Kind;
 use crate::sync::{AtomicU64, Ordering};
@@ -23,16 +24,16 @@ impl Limits {
     }
 }
 
-/// Open exchanges on one backend: requests in the low half, streams in the high half.
+/// Open exchanges on one backend: requests in the low half, streams in the high half, the mark in the highest bit.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight(AtomicU64);
 
 impl InFlight {
-    /// Takes a place, unless all are taken.
+    /// Takes a place, unless all are taken or it is shut.
     pub(crate) fn try_start(&self, kind: Kind, limit: u32) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            if count(seen, kind) >= limit {
+            if !has_room(seen, kind, limit) {
                 return false;
             }
             // Never add first and look after: a second thread would see a place taken that is given right back.
@@ -51,7 +52,22 @@ impl InFlight {
     }
 
     pub(crate) fn has_room(&self, kind: Kind, limit: u32) -> bool {
-        count(self.0.load(Ordering::Relaxed), kind) < limit
+        has_room(self.0.load(Ordering::Relaxed), kind, limit)
+    }
+
+    /// From when this returns nothing begins here, or may again.
+    pub(crate) fn set_shut(&self, shut: bool) {
+        if shut {
+            self.0.fetch_or(SHUT, Ordering::AcqRel);
+        } else {
+            self.0.fetch_and(!SHUT, Ordering::AcqRel);
+        }
+    }
+
+    /// Requests and streams open now, if there is room for one more of this kind.
+    pub(crate) fn counts_with_room(&self, kind: Kind, limit: u32) -> Option<(u32, u32)> {
+        let word = self.0.load(Ordering::Relaxed);
+        has_room(word, kind, limit).then(|| (count(word, Kind::Unary), count(word, Kind::Stream)))
     }
 
     /// Requests and streams open now.
@@ -72,9 +88,16 @@ const fn unit(kind: Kind) -> u64 {
 const fn count(word: u64, kind: Kind) -> u32 {
     match kind {
         Kind::Unary => word as u32,
-        Kind::Stream => (word >> 32) as u32,
+        Kind::Stream => ((word & !SHUT) >> 32) as u32,
     }
 }
+
+const fn has_room(word: u64, kind: Kind, limit: u32) -> bool {
+    word & SHUT == 0 && count(word, kind) < limit
+}
+
+/// No count comes near it: a million is the most that can be set.
+const SHUT: u64 = 1 << 63;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -92,5 +115,23 @@ mod tests {
         assert_eq!(open.counts(), (0, 1));
         assert!(open.has_room(Kind::Unary, 1));
         assert!(!open.has_room(Kind::Stream, 1));
+    }
+
+    #[test]
+    fn nothing_begins_where_it_is_shut_and_what_has_begun_still_ends() {
+        let open = InFlight::default();
+        assert!(open.try_start(Kind::Stream, 9));
+
+        open.set_shut(true);
+        for kind in [Kind::Unary, Kind::Stream] {
+            assert!(!open.try_start(kind, 9) && !open.has_room(kind, 9));
+            assert_eq!(open.counts_with_room(kind, 9), None);
+        }
+        assert_eq!(open.counts(), (0, 1));
+        assert_eq!(open.finish(Kind::Stream), 1);
+
+        open.set_shut(false);
+        assert!(open.try_start(Kind::Unary, 9));
+        assert_eq!(open.counts_with_room(Kind::Unary, 9), Some((1, 0)));
     }
 }

@@ -128,9 +128,10 @@ impl Roster {
         let before = member.state;
         member.on_event(now, event, &self.backoff, rng);
         let news = member.look(now, self.replace_after);
-        let after = member.state;
+        let (after, slot) = (member.state, member.slot);
         self.reschedule(backend);
         if before != after {
+            self.set_shut(slot, after != BackendState::Healthy);
             self.changes[before as usize][after as usize] += 1;
         }
         Some((before, after, news || !self.leaving.is_empty()))
@@ -246,7 +247,15 @@ impl Roster {
         self.leaving.remove(&backend);
         self.unschedule(backend);
         if let Some(member) = self.members.remove(&backend) {
+            self.set_shut(member.slot, true);
             self.lease.give_back(now, member.slot);
+        }
+    }
+
+    /// At once and for every thread, whichever picker it holds.
+    fn set_shut(&self, slot: u32, shut: bool) {
+        if let Some(slot) = self.slots().get(slot) {
+            slot.in_flight.set_shut(shut);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::client::backend::BackendId;
 use crate::client::errors::Forgetting;
 use crate::client::picker::Candidate;
 use crate::client::slots::Slot;
-use crate::{Kind, LoadReport, RequestMeta, Time};
+use crate::{LoadReport, RequestMeta, Time};
 
 /// The connected, willing backends of a subset, numbered from 0, as one request meets them.
 #[derive(Clone, Copy, Debug)]
@@ -55,13 +55,8 @@ impl<'a> Candidates<'a> {
     #[inline]
     pub fn load(&self, now: Time, position: usize) -> Option<u32> {
         let slot = self.slot(position)?;
-        let (active, streams) = slot.in_flight.counts();
-        let taken = match self.request.kind {
-            Kind::Unary => active,
-            Kind::Stream => streams,
-        };
-        (taken < self.limit)
-            .then(|| active.saturating_add(streams).saturating_add(slot.errors.count(now, self.forgetting)))
+        let (active, streams) = slot.in_flight.counts_with_room(self.request.kind, self.limit)?;
+        Some(active.saturating_add(streams).saturating_add(slot.errors.count(now, self.forgetting)))
     }
 
     /// The candidate's last load report, and when it came.
