@@ -1,26 +1,22 @@
-//! One request through a channel: picked, sent, answered, counted out.
-//!
-//! What was taken is given back on every path: a `Counted` holds the ticket and finishes it when the answer has been
-//! read to its end, or when the caller goes away before.
+//! One request through a channel: picked, sent, and sent again elsewhere if it certainly never ran.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
-use bytes::Bytes;
-use evenkeel_core::{CustomerId, Kind, LoadReport, Outcome, Ticket};
-use http::HeaderMap;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use evenkeel_core::{CustomerId, Kind, Outcome, Refusal};
 use tokio::time::Instant;
 
+use super::answer::{Counted, CountedBody, answered};
 use super::error::CallError;
-use super::{Sender, Shared};
+use super::replay::{Replay, SentBody};
+use super::sender::{Answer, Failure, Sender};
+use super::{Published, Shared};
 use crate::body::{BoxBody, BoxError};
 use crate::context::{Context, Resolved, resolve};
-use crate::wire::{headers, orca, outcome};
+use crate::wire::headers;
 
-/// Sends a request to a backend of the picker's choice; to another if the connection was gone before it was sent.
-pub(crate) async fn call(
+/// Sends a request to a backend of the picker's choice; to another one if it certainly never ran.
+pub(super) async fn call(
     shared: &Arc<Shared>,
     mut request: http::Request<BoxBody>,
     scope: Option<&Context>,
@@ -28,36 +24,65 @@ pub(crate) async fn call(
     complete_uri(shared, request.uri_mut())?;
     let now = Instant::now();
     let context = resolve(now, request.extensions(), request.headers(), scope, shared.defaults);
-    let deadline = context.deadline;
     context.write(now, request.headers_mut());
+    let (deadline, kind) = (context.deadline, kind_of(&request));
     let is_head = request.method() == http::Method::HEAD;
-    let mut unsent = None;
-    for _ in 0..CONNECTIONS_TRIED_MAX {
-        let (counted, sender) = begin(shared, &context)?;
-        let Some(sender) = sender else {
-            counted.finish(Outcome::Unsent, None);
-            continue;
-        };
-        match send(sender, request, deadline).await {
-            Ok(response) => return Ok(answered(response, counted, deadline, is_head)),
-            Err(Sent::Back(given_back, error)) => {
-                counted.finish(Outcome::Unsent, None);
-                request = *given_back;
-                unsent = Some(error);
-                // The driver is about to hear that the connection is gone: another is picked once it has.
-                tokio::task::yield_now().await;
-            }
-            Err(Sent::Expired) => {
+    let (mut request, sending) = Sending::new(request, shared.replay_most);
+    let mut waits = UNSENT_WAITS.iter();
+    loop {
+        let (counted, sender) = begin(shared, &context, kind)?;
+        let error = match send(sender, request, deadline).await {
+            Ok(answer) => return Ok(answered(answer, counted, deadline, is_head)),
+            Err(Ended::Expired) => {
                 counted.finish(Outcome::Expired, None);
                 return Err(CallError::Expired);
             }
-            Err(Sent::Broken(error)) => {
-                counted.finish(Outcome::Failed, None);
-                return Err(CallError::Broken(error.into()));
+            Err(Ended::Failed(Failure::Broken(error))) if sending.body.has_failed() => {
+                counted.finish(Outcome::Cancelled, None);
+                return Err(CallError::Body(error));
             }
-        }
+            Err(Ended::Failed(Failure::Broken(error))) => {
+                counted.finish(Outcome::Failed, None);
+                return Err(CallError::Broken(error));
+            }
+            Err(Ended::Failed(Failure::NeverRan(error))) => {
+                counted.finish(Outcome::Unsent, None);
+                error
+            }
+        };
+        let (Some(wait), Some(again)) = (waits.next(), sending.again()) else {
+            return Err(CallError::Unsent(error));
+        };
+        // The driver is about to hear what happened to the connection: another is picked once it has.
+        pause(*wait, deadline).await;
+        request = again;
     }
-    Err(CallError::Unsent(unsent.map_or_else(|| "every connection was gone".into(), Into::into)))
+}
+
+/// What it takes to send the request once more.
+struct Sending {
+    method: http::Method,
+    uri: http::Uri,
+    headers: http::HeaderMap,
+    body: Replay,
+}
+
+impl Sending {
+    fn new(request: http::Request<BoxBody>, replay_most: usize) -> (http::Request<SentBody>, Sending) {
+        let (parts, body) = request.into_parts();
+        let (body, replay) = SentBody::new(body, replay_most);
+        let (method, uri, headers) = (parts.method.clone(), parts.uri.clone(), parts.headers.clone());
+        (http::Request::from_parts(parts, body), Sending { method, uri, headers, body: replay })
+    }
+
+    /// The same request; `None` if its body was read further than was kept.
+    fn again(&self) -> Option<http::Request<SentBody>> {
+        let mut request = http::Request::new(self.body.again()?);
+        request.method_mut().clone_from(&self.method);
+        request.uri_mut().clone_from(&self.uri);
+        request.headers_mut().clone_from(&self.headers);
+        Some(request)
+    }
 }
 
 /// Requests without an authority go to the service by its name, as tonic's do.
@@ -72,168 +97,64 @@ fn complete_uri(shared: &Shared, uri: &mut http::Uri) -> Result<(), CallError> {
     Ok(())
 }
 
-fn begin(shared: &Arc<Shared>, context: &Resolved) -> Result<(Counted, Option<Sender>), CallError> {
-    let now = shared.clock.now();
-    let meta = context.meta(shared.clock, Kind::Unary, CustomerId::default());
-    let published = shared.published.load();
-    let begun = shared.seat.with(shared, |local, rng| published.picker.begin(local, now, &meta, rng));
-    let ticket = begun.map_err(CallError::Refused)?;
-    let sender = published.senders.get(ticket.position()).cloned().flatten();
-    Ok((Counted { shared: Arc::clone(shared), ticket: Some(ticket) }, sender))
+/// What the caller says in the request's extensions, or that it waits for events; else one question, one answer.
+fn kind_of<B>(request: &http::Request<B>) -> Kind {
+    let said = request.extensions().get().copied();
+    said.unwrap_or(if headers::wants_events(request.headers()) { Kind::Stream } else { Kind::Unary })
 }
 
-/// Why there is no response.
-enum Sent {
-    /// Never sent: here it is back.
-    Back(Box<http::Request<BoxBody>>, hyper::Error),
+/// Picks a backend and counts the request in.
+fn begin(shared: &Arc<Shared>, context: &Resolved, kind: Kind) -> Result<(Counted, Option<Sender>), CallError> {
+    let meta = context.meta(shared.clock, kind, CustomerId::default());
+    loop {
+        let now = shared.clock.now();
+        let published = shared.published.load();
+        let begun = shared.seat.with(shared, |local, rng| published.picker.begin(local, now, &meta, rng));
+        match begun {
+            Ok(ticket) => {
+                let sender = published.senders.get(ticket.position()).cloned().flatten();
+                return Ok((Counted::new(Arc::clone(shared), ticket), sender));
+            }
+            // What this picker knew may be outdated: nothing begins on backends that have left since.
+            Err(Refusal::AllFull) if !is_newest(shared, &published) => {}
+            Err(refusal) => return Err(CallError::Refused(refusal)),
+        }
+    }
+}
+
+fn is_newest(shared: &Shared, published: &Arc<Published>) -> bool {
+    Arc::ptr_eq(&shared.published.load(), published)
+}
+
+/// Why there is no answer.
+enum Ended {
     Expired,
-    Broken(hyper::Error),
+    Failed(Failure),
 }
 
 async fn send(
-    mut sender: Sender,
-    request: http::Request<BoxBody>,
+    sender: Option<Sender>,
+    request: http::Request<SentBody>,
     deadline: Option<Instant>,
-) -> Result<http::Response<Incoming>, Sent> {
-    let sending = sender.try_send_request(request);
+) -> Result<Answer, Ended> {
+    let Some(sender) = sender else {
+        return Err(Ended::Failed(Failure::NeverRan(BoxError::from("the connection is gone"))));
+    };
+    let sending = sender.send(request);
     let answer = match deadline {
-        Some(at) => tokio::time::timeout_at(at, sending).await.map_err(|_| Sent::Expired)?,
+        Some(at) => tokio::time::timeout_at(at, sending).await.map_err(|_| Ended::Expired)?,
         None => sending.await,
     };
-    answer.map_err(|mut error| match error.take_message() {
-        Some(request) => Sent::Back(Box::new(request), error.into_error()),
-        None => Sent::Broken(error.into_error()),
-    })
+    answer.map_err(Ended::Failed)
 }
 
-fn answered(
-    response: http::Response<Incoming>,
-    counted: Counted,
-    deadline: Option<Instant>,
-    is_head: bool,
-) -> http::Response<CountedBody> {
-    let (parts, body) = response.into_parts();
-    let verdict = outcome::outcome_of(parts.status, &parts.headers);
-    let report = orca::read(&parts.headers);
-    let expiry = deadline.map(|at| Box::pin(tokio::time::sleep_until(at)));
-    // The head of a gRPC answer says nothing yet: only its trailers do.
-    let is_open = headers::is_grpc(&parts.headers) && outcome::outcome_of_trailers(&parts.headers).is_none();
-    let mut counted = CountedBody { body, counted: Some(counted), verdict, is_open, report, expiry };
-    // An answer that is all head: nobody needs to read its body, so its end is now.
-    if is_head || counted.body.is_end_stream() {
-        counted.end(verdict);
+async fn pause(wait: Duration, deadline: Option<Instant>) {
+    if wait.is_zero() {
+        return tokio::task::yield_now().await;
     }
-    http::Response::from_parts(parts, counted)
+    let until = Instant::now() + wait;
+    tokio::time::sleep_until(deadline.map_or(until, |deadline| until.min(deadline))).await;
 }
 
-/// A request that counts until it is finished; cancelled if nobody finishes it.
-struct Counted {
-    shared: Arc<Shared>,
-    ticket: Option<Ticket>,
-}
-
-impl Counted {
-    fn finish(mut self, outcome: Outcome, report: Option<&LoadReport>) {
-        self.give_back(outcome, report);
-    }
-
-    fn give_back(&mut self, outcome: Outcome, report: Option<&LoadReport>) {
-        if let Some(ticket) = self.ticket.take() {
-            self.shared.published.load().picker.finish(self.shared.clock.now(), ticket, outcome, report);
-        }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.give_back(Outcome::Cancelled, None);
-    }
-}
-
-/// The body of an answer; its end ends the request's count, with what the trailers say.
-pub struct CountedBody {
-    body: Incoming,
-    counted: Option<Counted>,
-    verdict: Outcome,
-    /// Whether the verdict may still change.
-    is_open: bool,
-    report: Option<LoadReport>,
-    expiry: Option<Pin<Box<tokio::time::Sleep>>>,
-}
-
-impl CountedBody {
-    fn end(&mut self, outcome: Outcome) {
-        if let Some(counted) = self.counted.take() {
-            counted.finish(outcome, self.report.as_ref());
-        }
-    }
-
-    fn on_trailers(&mut self, trailers: &HeaderMap) {
-        self.report = orca::read(trailers).or(self.report);
-        self.verdict = outcome::outcome_of_trailers(trailers).unwrap_or(self.verdict);
-        self.is_open = false;
-    }
-}
-
-impl Body for CountedBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        match polled {
-            Poll::Pending => {
-                let expired = self.expiry.as_mut().is_some_and(|expiry| expiry.as_mut().poll(cx).is_ready());
-                if !expired {
-                    return Poll::Pending;
-                }
-                self.end(Outcome::Expired);
-                Poll::Ready(Some(Err(CallError::Expired.into())))
-            }
-            Poll::Ready(None) => {
-                let verdict = self.verdict;
-                self.end(verdict);
-                Poll::Ready(None)
-            }
-            Poll::Ready(Some(Err(error))) => {
-                self.end(Outcome::Failed);
-                Poll::Ready(Some(Err(error.into())))
-            }
-            Poll::Ready(Some(Ok(frame))) => {
-                if let Some(trailers) = frame.trailers_ref() {
-                    self.on_trailers(trailers);
-                }
-                if self.body.is_end_stream() {
-                    let verdict = self.verdict;
-                    self.end(verdict);
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for CountedBody {
-    /// A caller that does not read on: an error stays an error, and the report of the head is kept.
-    fn drop(&mut self) {
-        let is_error = !self.is_open && self.verdict.is_error();
-        self.end(if is_error { self.verdict } else { Outcome::Cancelled });
-    }
-}
-
-impl std::fmt::Debug for CountedBody {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CountedBody").field("verdict", &self.verdict).finish_non_exhaustive()
-    }
-}
-
-/// Connections tried for one request that keeps coming back unsent.
-const CONNECTIONS_TRIED_MAX: usize = 3;
+/// Before each further try of a request that never ran: the news of a connection that ended is a moment behind it.
+const UNSENT_WAITS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(5)];

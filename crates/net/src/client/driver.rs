@@ -9,8 +9,9 @@ use evenkeel_core::{Action, BackendId, Client, Readiness, StateChange};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::link::{self, Connect, LinkId, LinkSettings, Sender};
+use super::link::{self, Connect, LinkId, LinkSettings};
 use super::resolve::{self, Backend, Checked, Resolve};
+use super::sender::Sender;
 use super::snapshot::ChannelSnapshot;
 use super::{Published, Shared};
 

@@ -68,6 +68,8 @@ pub enum CallError {
     Expired,
     /// It certainly never ran: no connection that was tried took it.
     Unsent(BoxError),
+    /// The request's own body failed: the caller's fault.
+    Body(BoxError),
     /// The connection failed while the backend had it; it may have run.
     Broken(BoxError),
 }
@@ -79,6 +81,7 @@ impl fmt::Display for CallError {
             CallError::Refused(refusal) => refusal.fmt(f),
             CallError::Expired => f.write_str("deadline passed while the backend had the request"),
             CallError::Unsent(error) => write!(f, "the request was never sent: {error}"),
+            CallError::Body(error) => write!(f, "the body of the request failed: {error}"),
             CallError::Broken(error) => write!(f, "the connection failed while the backend had the request: {error}"),
         }
     }
@@ -89,7 +92,7 @@ impl std::error::Error for CallError {
         match self {
             CallError::Refused(refusal) => Some(refusal),
             CallError::BadRequest(_) | CallError::Expired => None,
-            CallError::Unsent(error) | CallError::Broken(error) => Some(&**error),
+            CallError::Unsent(error) | CallError::Body(error) | CallError::Broken(error) => Some(&**error),
         }
     }
 }

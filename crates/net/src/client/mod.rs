@@ -1,12 +1,15 @@
 //! The channel: a service that any HTTP or tonic-generated client can call, spread over many backends.
 
+mod answer;
 mod call;
 mod config;
 mod driver;
 mod error;
 mod link;
+mod replay;
 mod resolve;
 mod seat;
+mod sender;
 mod snapshot;
 mod tcp;
 
@@ -23,7 +26,7 @@ use evenkeel_core::{Client, Picker, Rng};
 use http::uri::Authority;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-pub use call::CountedBody;
+pub use answer::CountedBody;
 pub use config::{ChannelConfig, Protocol};
 pub use error::{CallError, ConnectError};
 pub use link::Connect;
@@ -35,8 +38,9 @@ use crate::body::{BoxError, boxed};
 use crate::clock::Clock;
 use crate::context::{Context, Defaults};
 use driver::{Driver, Event};
-use link::{LinkSettings, Sender};
+use link::LinkSettings;
 use seat::SeatNumber;
+use sender::Sender;
 
 /// A cheap-to-clone [`tower_service::Service`] over the backends of one service.
 ///
@@ -67,6 +71,7 @@ struct Handle {
 pub(crate) struct Shared {
     pub(crate) service: Authority,
     pub(crate) defaults: Defaults,
+    pub(crate) replay_most: usize,
     pub(crate) clock: Clock,
     pub(crate) published: ArcSwap<Published>,
     /// Whether a backend can be picked.
@@ -120,6 +125,7 @@ impl Channel {
         let shared = Arc::new(Shared {
             service,
             defaults: config.defaults,
+            replay_most: config.replay_most,
             clock,
             published: ArcSwap::from_pointee(Published { picker, senders: Box::default() }),
             usable: watch::Sender::new(false),

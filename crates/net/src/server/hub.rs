@@ -162,7 +162,7 @@ impl Form {
         match self {
             Form::Ours => {
                 let reason = if serving { "ready" } else { "lame duck" }.to_owned();
-                grpc::frame(&WatchEvent { sequence, version: 1, serving, reason })
+                grpc::frame(&WatchEvent { sequence, version: 1, serving, reason, pong: 0 })
             }
             Form::Health => {
                 let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };

@@ -70,8 +70,8 @@ impl std::error::Error for FrameError {
 /// use bytes::BytesMut;
 /// use evenkeel::wire::grpc::{WatchAck, frame, unframe};
 ///
-/// let mut arrived = BytesMut::from(&frame(&WatchAck { sequence: 7 })[..]);
-/// assert_eq!(unframe(&mut arrived, 1024), Ok(Some(WatchAck { sequence: 7 })));
+/// let mut arrived = BytesMut::from(&frame(&WatchAck { sequence: 7, ping: 0 })[..]);
+/// assert_eq!(unframe(&mut arrived, 1024), Ok(Some(WatchAck { sequence: 7, ping: 0 })));
 /// assert_eq!(unframe::<WatchAck>(&mut arrived, 1024), Ok(None));
 /// ```
 pub fn unframe<M: Message + Default>(arrived: &mut BytesMut, length_max: usize) -> Result<Option<M>, FrameError> {
@@ -196,6 +196,9 @@ pub struct WatchEvent {
     /// Why, for people.
     #[prost(string, tag = "4")]
     pub reason: String,
+    /// The client's last ping; 0 where there was none.
+    #[prost(uint64, tag = "5")]
+    pub pong: u64,
 }
 
 /// `evenkeel.v1.WatchAck`: the client has acted on every event up to this one.
@@ -204,6 +207,9 @@ pub struct WatchAck {
     /// Of the last event handled.
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
+    /// To be answered at once with the same number, if it is not 0: does this connection still work?
+    #[prost(uint64, tag = "2")]
+    pub ping: u64,
 }
 
 const PREFIX_LEN: usize = 5;
@@ -249,7 +255,7 @@ mod tests {
         #[test]
         fn messages_survive_any_cutting(sequences in proptest::collection::vec(any::<u64>(), 1..8), cut in 1..7_usize) {
             let bytes: Vec<u8> =
-                sequences.iter().flat_map(|sequence| frame(&WatchAck { sequence: *sequence })).collect();
+                sequences.iter().flat_map(|sequence| frame(&WatchAck { sequence: *sequence, ping: 0 })).collect();
             let (mut arrived, mut read) = (BytesMut::new(), Vec::new());
 
             for piece in bytes.chunks(cut) {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use evenkeel_core::Criticality;
+use evenkeel_core::{Criticality, Readiness};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, InvalidHeaderValue};
 
 use super::{names, visible};
@@ -23,6 +23,21 @@ pub fn is_grpc(headers: &HeaderMap) -> bool {
 /// A request names a criticality that is none of the four: treat it as absent, and count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownCriticality;
+
+/// Whether the task that answers wants requests, as far as it says.
+pub fn read_state(headers: &HeaderMap) -> Option<Readiness> {
+    match headers.get(names::STATE)?.as_bytes() {
+        b"ready" => Some(Readiness::Ready),
+        b"lame_duck" => Some(Readiness::LameDuck),
+        _ => None,
+    }
+}
+
+/// Whether the caller waits for a stream of events, which may stay open for hours.
+pub fn wants_events(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(http::header::ACCEPT).map(HeaderValue::as_bytes);
+    accepts.is_some_and(|value| value.starts_with(b"text/event-stream"))
+}
 
 /// The criticality the request names, in the header or else in the baggage. A header that is there decides.
 pub fn read_criticality(headers: &HeaderMap) -> Result<Option<Criticality>, UnknownCriticality> {

@@ -37,6 +37,8 @@ pub const ENVOY_IMMEDIATE_HEALTH_CHECK_FAIL: HeaderName =
     HeaderName::from_static("x-envoy-immediate-health-check-fail");
 /// What this task admits now: `<cutoff>;<ttl-ms>` (B7).
 pub const ADMIT: HeaderName = HeaderName::from_static("evenkeel-admit");
+/// Whether a task that speaks HTTP/1.1 wants requests: `ready` or `lame_duck` (A4).
+pub const STATE: HeaderName = HeaderName::from_static("evenkeel-state");
 /// Why a request was refused, with `;local` when the client refused it itself.
 pub const REFUSED: HeaderName = HeaderName::from_static("evenkeel-refused");
 /// How much cheaper than asked the answer is (B1).

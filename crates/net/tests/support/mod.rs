@@ -1,6 +1,8 @@
 //! Servers on real sockets to call, and ways to wait for what must come.
 #![allow(clippy::unwrap_used, dead_code, reason = "a test may panic, and uses some of it")]
 
+pub(crate) mod raw;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,0 +1,165 @@
+//! The answer to a request: when it has been read to its end, the request's place is given back.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use evenkeel_core::{LoadReport, Outcome, Ticket};
+use http::HeaderMap;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+use super::Shared;
+use super::error::CallError;
+use super::link::Lent;
+use super::sender::Answer;
+use crate::body::BoxError;
+use crate::wire::{headers, orca, outcome};
+
+/// Takes the answer's verdict and report, and counts the request until its body has ended.
+pub(super) fn answered(
+    (answer, lent): Answer,
+    counted: Counted,
+    deadline: Option<Instant>,
+    is_head: bool,
+) -> http::Response<CountedBody> {
+    let (parts, body) = answer.into_parts();
+    let verdict = outcome::outcome_of(parts.status, &parts.headers);
+    let report = orca::read(&parts.headers);
+    // The head of a gRPC answer says nothing yet: only its trailers do.
+    let is_open = headers::is_grpc(&parts.headers) && outcome::outcome_of_trailers(&parts.headers).is_none();
+    let counted = Some(counted);
+    let mut body = CountedBody { body, counted, lent, verdict, is_open, report, deadline, expiry: None };
+    // An answer that is all head: nobody needs to read its body, so its end is now.
+    if is_head || body.body.is_end_stream() {
+        body.end_whole();
+    }
+    http::Response::from_parts(parts, body)
+}
+
+/// A request that counts until it is finished; cancelled if nobody finishes it.
+pub(super) struct Counted {
+    shared: Arc<Shared>,
+    ticket: Option<Ticket>,
+}
+
+impl Counted {
+    pub(super) fn new(shared: Arc<Shared>, ticket: Ticket) -> Self {
+        Counted { shared, ticket: Some(ticket) }
+    }
+
+    pub(super) fn finish(mut self, outcome: Outcome, report: Option<&LoadReport>) {
+        self.give_back(outcome, report);
+    }
+
+    fn give_back(&mut self, outcome: Outcome, report: Option<&LoadReport>) {
+        if let Some(ticket) = self.ticket.take() {
+            self.shared.published.load().picker.finish(self.shared.clock.now(), ticket, outcome, report);
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.give_back(Outcome::Cancelled, None);
+    }
+}
+
+/// The body of an answer; its end ends the request's count, with what the trailers say.
+pub struct CountedBody {
+    body: Incoming,
+    counted: Option<Counted>,
+    /// Where the connection is for one request at a time.
+    lent: Option<Lent>,
+    verdict: Outcome,
+    /// Whether the verdict may still change.
+    is_open: bool,
+    report: Option<LoadReport>,
+    deadline: Option<Instant>,
+    /// Made when the body is first waited for: most answers are there whole.
+    expiry: Option<Pin<Box<Sleep>>>,
+}
+
+impl CountedBody {
+    /// Read to its end.
+    fn end_whole(&mut self) {
+        if let Some(lent) = self.lent.take() {
+            lent.give_back();
+        }
+        self.end(self.verdict);
+    }
+
+    fn is_expired(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(deadline) = self.deadline else { return false };
+        let expiry = self.expiry.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        expiry.as_mut().poll(cx).is_ready()
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(counted) = self.counted.take() {
+            counted.finish(outcome, self.report.as_ref());
+        }
+    }
+
+    fn on_trailers(&mut self, trailers: &HeaderMap) {
+        self.report = orca::read(trailers).or(self.report);
+        self.verdict = outcome::outcome_of_trailers(trailers).unwrap_or(self.verdict);
+        self.is_open = false;
+    }
+}
+
+impl Body for CountedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        match polled {
+            Poll::Pending if self.is_expired(cx) => {
+                self.end(Outcome::Expired);
+                Poll::Ready(Some(Err(CallError::Expired.into())))
+            }
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(None) => {
+                self.end_whole();
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.end(Outcome::Failed);
+                Poll::Ready(Some(Err(error.into())))
+            }
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    self.on_trailers(trailers);
+                }
+                if self.body.is_end_stream() {
+                    self.end_whole();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for CountedBody {
+    /// A caller that does not read on: an error stays an error, and the report of the head is kept.
+    fn drop(&mut self) {
+        let is_error = !self.is_open && self.verdict.is_error();
+        self.end(if is_error { self.verdict } else { Outcome::Cancelled });
+    }
+}
+
+impl std::fmt::Debug for CountedBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CountedBody").field("verdict", &self.verdict).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,38 @@
+//! A connection that carries many requests at once.
+
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::task::JoinHandle;
+
+use super::{Connect, Link, within};
+use crate::body::BoxError;
+use crate::client::replay::SentBody;
+
+impl<C: Connect> Link<C> {
+    /// Holds the connection until it ends, or its watch does.
+    pub(super) async fn hold_http2(&self) -> Result<(), BoxError> {
+        let connecting = async {
+            let stream = self.connector.connect(&self.name).await?;
+            // Pings are not hyper's but the watch's own: other servers count pings and hang up (gRPC's too_many_pings).
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder.timer(TokioTimer::new()).initial_max_send_streams(self.settings.streams_at_first);
+            Ok::<_, BoxError>(builder.handshake::<_, SentBody>(stream).await?)
+        };
+        let (sender, connection) = within(self.settings.connect_timeout, "connection", connecting).await?;
+        let mut connection = tokio::spawn(connection);
+        let ended = tokio::select! {
+            ended = &mut connection => ended,
+            // The watch ends before its connection when the backend closes gracefully, or something between cuts it:
+            // an unwatched backend is not used. What is in flight goes on, since the connection is a task of its own.
+            watched = self.watch(sender) => return watched.inspect_err(|error| give_up(&connection, error)),
+        };
+        Ok(ended??)
+    }
+}
+
+/// Nothing comes back on a connection that has stalled: those who wait on it are told now.
+fn give_up<T>(connection: &JoinHandle<T>, error: &BoxError) {
+    if error.is::<super::watch::Stalled>() {
+        connection.abort();
+    }
+}
