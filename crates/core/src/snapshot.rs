@@ -99,6 +99,8 @@ pub struct ServerSnapshot {
     pub closed: u64,
     /// Clients that watch and have not yet acknowledged the last announcement; unknown while it is being made.
     pub unacknowledged: Option<u32>,
+    /// Clients that cannot acknowledge it, as far as they are known; unknown while it is being made.
+    pub silent: Option<u32>,
     /// How long ago it was told to end, if it was.
     pub draining_for: Option<Duration>,
     /// What it tells its clients.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::server::{Admission, GateLocal, Phase, ServerAction};
+use evenkeel_core::server::{Admission, Clients, GateLocal, Phase, ServerAction};
 use evenkeel_core::{
     Action, BackendId, Client, Local, Outcome, Picker, PolicyName, Readiness, Rng, Server, ServerConfig, Ticket, Time,
 };
@@ -114,7 +114,7 @@ impl World {
     }
 
     fn announce(&mut self, backend: BackendId, readiness: Readiness) {
-        self.servers.get_mut(&backend).unwrap().handle_unacknowledged(self.now, 1);
+        self.servers.get_mut(&backend).unwrap().handle_clients(self.now, Clients { unacknowledged: 1, silent: 0 });
         self.at(DELAY, Event::Told(backend, readiness));
     }
 
@@ -159,7 +159,7 @@ impl World {
             }
             Event::Acknowledged(backend) => {
                 if let Some(server) = self.servers.get_mut(&backend) {
-                    server.handle_unacknowledged(now, 0);
+                    server.handle_clients(now, Clients::default());
                 }
             }
             Event::Stop(backend) => self.servers.get_mut(&backend).unwrap().handle_stop(now),

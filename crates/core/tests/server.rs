@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel_core::server::{GateLocal, Phase, ServerAction, ServerRefusal, Usage};
+use evenkeel_core::server::{Clients, GateLocal, Phase, ServerAction, ServerRefusal, Usage};
 use evenkeel_core::{Outcome, Readiness, RequestMeta, Rng, Server, ServerConfig, Time};
 use support::{NOW, meta};
 
@@ -47,7 +47,7 @@ fn stopping_waits_for_requests_acknowledgements_and_its_least_time() {
     server.handle_ready(NOW);
     let running = admit(&server, NOW).unwrap();
     server.handle_stop(NOW);
-    server.handle_unacknowledged(NOW, 2);
+    server.handle_clients(NOW, Clients { unacknowledged: 2, silent: 0 });
     actions(&mut server);
 
     server.handle_timeout(after(5_000));
@@ -58,7 +58,7 @@ fn stopping_waits_for_requests_acknowledgements_and_its_least_time() {
     server.handle_timeout(after(5_010));
     assert_eq!(actions(&mut server), [], "two clients have not noticed");
 
-    server.handle_unacknowledged(after(5_020), 0);
+    server.handle_clients(after(5_020), Clients::default());
     assert_eq!(actions(&mut server), [ServerAction::Close]);
     server.handle_closed(after(5_030));
     assert_eq!(actions(&mut server), [ServerAction::Exit]);
@@ -67,12 +67,12 @@ fn stopping_waits_for_requests_acknowledgements_and_its_least_time() {
 }
 
 #[test]
-fn an_idle_server_still_waits_for_late_requests() {
+fn an_idle_server_still_waits_for_late_requests_of_clients_that_cannot_acknowledge() {
     let mut server = server();
     server.handle_ready(NOW);
     server.handle_stop(NOW);
     actions(&mut server);
-    server.handle_unacknowledged(NOW, 0);
+    server.handle_clients(NOW, Clients { unacknowledged: 0, silent: 1 });
     server.handle_timeout(after(900));
     assert_eq!(actions(&mut server), []);
     server.handle_timeout(after(1_000));
@@ -80,14 +80,43 @@ fn an_idle_server_still_waits_for_late_requests() {
 }
 
 #[test]
+fn clients_that_have_all_acknowledged_are_waited_for_briefly() {
+    let mut server = server();
+    server.handle_ready(NOW);
+    server.handle_stop(NOW);
+    actions(&mut server);
+    server.handle_clients(after(10), Clients::default());
+    assert_eq!(actions(&mut server), [], "what was on its way may still arrive");
+
+    server.handle_timeout(after(50));
+
+    assert_eq!(actions(&mut server), [ServerAction::Close]);
+}
+
+#[test]
+fn a_silent_client_that_comes_during_the_drain_makes_it_longer() {
+    let mut server = server();
+    server.handle_ready(NOW);
+    server.handle_stop(NOW);
+    actions(&mut server);
+    server.handle_clients(after(40), Clients { unacknowledged: 0, silent: 1 });
+    server.handle_timeout(after(500));
+    assert_eq!(actions(&mut server), []);
+
+    server.handle_timeout(after(1_000));
+
+    assert_eq!(actions(&mut server), [ServerAction::Close]);
+}
+
+#[test]
 fn it_never_closes_before_its_announcement_has_gone_out() {
     let mut server = Server::new(NOW, ServerConfig { drain_least: Duration::ZERO, ..ServerConfig::default() }).unwrap();
     server.handle_ready(NOW);
-    server.handle_unacknowledged(NOW, 0);
+    server.handle_clients(NOW, Clients::default());
     actions(&mut server);
     server.handle_stop(NOW);
     assert_eq!(actions(&mut server), [ServerAction::Announce(Readiness::LameDuck)]);
-    server.handle_unacknowledged(NOW, 0);
+    server.handle_clients(NOW, Clients::default());
     assert_eq!(actions(&mut server), [ServerAction::Close]);
 }
 
@@ -96,7 +125,7 @@ fn a_clock_that_wobbles_does_not_cut_the_drain_short() {
     let mut server = server();
     server.handle_ready(NOW);
     server.handle_stop(NOW);
-    server.handle_unacknowledged(NOW, 0);
+    server.handle_clients(NOW, Clients { unacknowledged: 0, silent: 1 });
     server.handle_timeout(Time::from_millis(999_100));
     server.handle_timeout(after(110));
     assert_eq!(server.snapshot(after(110)).phase, Phase::Stopping);
@@ -157,7 +186,7 @@ fn a_clock_set_back_lets_it_drain_all_the_same() {
     let mut server = server();
     server.handle_ready(NOW);
     server.handle_stop(NOW);
-    server.handle_unacknowledged(NOW, 0);
+    server.handle_clients(NOW, Clients::default());
     let mut now = Time::from_secs(1);
     server.handle_timeout(now);
     for _ in 0..10_000 {

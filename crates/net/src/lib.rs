@@ -10,4 +10,4 @@ pub mod wire;
 
 pub use client::{CallError, Channel, ChannelConfig, ConnectError};
 pub use context::{Context, spawn, spawn_blocking};
-pub use server::Server;
+pub use server::{Server, layer};

@@ -18,7 +18,6 @@ async fn sigterm_drains_what_is_in_flight_and_ends_the_server() {
     let config = ServerConfig { drain_least: Duration::from_millis(20), ..ServerConfig::default() };
     let starting = Server::new().with_config(config);
     let handle = starting.handle();
-    handle.ready();
     let slow = service_fn(|_request| async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         Ok::<_, Infallible>(http::Response::new(String::from("done")))

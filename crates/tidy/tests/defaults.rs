@@ -67,7 +67,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
     let FlowConfig { active_max, streams_max } = flow;
     let ErrorsConfig { half_life } = errors;
     let BackoffConfig { first, most, jitter } = backoff;
-    let ServerConfig { drain_least, drain_most, drain_poll, close_most } = ServerConfig::default();
+    let ServerConfig { drain_least, drain_least_silent, drain_most, drain_poll, close_most } = ServerConfig::default();
     let RequestMeta { criticality, deadline, attempt, kind, customer } = RequestMeta::default();
     let channel = ChannelConfig::default();
     let none = |is_none: bool| if is_none { "none".to_owned() } else { "some".to_owned() };
@@ -96,6 +96,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("channel.defaults.timeout", none(channel.defaults.timeout.is_none())),
         ("channel.seed", none(channel.seed.is_none())),
         ("server.drain_least", format!("{drain_least:?}")),
+        ("server.drain_least_silent", format!("{drain_least_silent:?}")),
         ("server.drain_most", format!("{drain_most:?}")),
         ("server.drain_poll", format!("{drain_poll:?}")),
         ("server.close_most", format!("{close_most:?}")),

@@ -97,7 +97,17 @@ impl Gate {
     /// What to tell a client with an answer: the brain's last figures, and the requests in flight now.
     pub fn report(&self) -> LoadReport {
         let (_, report) = self.report.last().unwrap_or_default();
-        LoadReport { in_flight: Some(u32::try_from(self.totals().in_flight()).unwrap_or(u32::MAX)), ..report }
+        LoadReport { in_flight: Some(self.in_flight()), ..report }
+    }
+
+    /// Requests being worked on now.
+    pub fn in_flight(&self) -> u32 {
+        let running = self.shards.iter().map(|shard| {
+            // Finished first: see `totals`. A request is counted out where it was counted in.
+            let finished = shard.finished.load(Ordering::Acquire);
+            shard.admitted.load(Ordering::Acquire).saturating_sub(finished)
+        });
+        u32::try_from(running.sum::<u64>()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn set_report(&self, now: Time, report: &LoadReport) {

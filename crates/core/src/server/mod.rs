@@ -27,7 +27,7 @@ use lifecycle::Lifecycle;
 /// What the driver of a server must do; drained after every call into the brain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerAction {
-    /// Tell every client that is connected, at once; then say [`Server::handle_unacknowledged`], also if it is 0: a
+    /// Tell every client that is connected, at once; then say [`Server::handle_clients`], also if there are none: a
     /// stopping server waits for it.
     Announce(Readiness),
     /// Nobody sends any more: end the watch streams, then close connections gracefully; then say
@@ -46,6 +46,15 @@ pub struct Usage {
     pub processors: Option<f64>,
     /// Tasks running or ready to run.
     pub runnable: Option<f64>,
+}
+
+/// How far clients have heard the last announcement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clients {
+    /// Watch our way, and have not acknowledged it yet.
+    pub unacknowledged: u32,
+    /// Cannot acknowledge: they watch the standard way, or not at all.
+    pub silent: u32,
 }
 
 /// The slow brain of a server task.
@@ -67,8 +76,8 @@ pub struct Server {
     life: Lifecycle,
     gate: Arc<Gate>,
     actions: VecDeque<ServerAction>,
-    /// Clients that have not acknowledged the last announcement; unknown until the driver has made it.
-    unacknowledged: Option<u32>,
+    /// How far the last announcement has been heard; unknown until the driver has made it.
+    clients: Option<Clients>,
     qps: Rate,
     eps: Rate,
     latency: DecayingMean,
@@ -90,7 +99,7 @@ impl Server {
             life: Lifecycle::new(now),
             gate: Arc::default(),
             actions: VecDeque::new(),
-            unacknowledged: Some(0),
+            clients: Some(Clients::default()),
             qps: Rate::new(SLOW),
             eps: Rate::new(SLOW),
             latency: DecayingMean::new(FAST),
@@ -129,10 +138,10 @@ impl Server {
         self.enter(now, Phase::Stopping);
     }
 
-    /// How many watching clients have not acknowledged the last announcement; told whenever it changes.
-    pub fn handle_unacknowledged(&mut self, now: Time, clients: u32) {
+    /// How far clients have heard the last announcement; told whenever it changes.
+    pub fn handle_clients(&mut self, now: Time, clients: Clients) {
         self.on_clock(now);
-        self.unacknowledged = Some(clients);
+        self.clients = Some(clients);
         self.drain();
     }
 
@@ -152,6 +161,7 @@ impl Server {
         }
         self.usage = usage;
         self.measure();
+        self.measure_at = self.now + MEASURE_EVERY;
     }
 
     /// Time has passed; to be called at [`Server::poll_timeout`], and harmless at any other time.
@@ -188,7 +198,8 @@ impl Server {
             admitted: totals.admitted,
             too_late: totals.too_late,
             closed: totals.closed,
-            unacknowledged: self.unacknowledged,
+            unacknowledged: self.clients.map(|clients| clients.unacknowledged),
+            silent: self.clients.map(|clients| clients.silent),
             draining_for: self.life.stopping_since().map(|since| now.since(since)),
             report: self.gate.report(),
         }
@@ -215,7 +226,7 @@ impl Server {
             Phase::Closing => self.actions.push_back(ServerAction::Close),
             Phase::Stopped => self.actions.push_back(ServerAction::Exit),
             _ if before.readiness() != phase.readiness() => {
-                self.unacknowledged = None;
+                self.clients = None;
                 self.actions.push_back(ServerAction::Announce(phase.readiness()));
             }
             _ => {}
@@ -230,14 +241,23 @@ impl Server {
         let waited = now.since(self.life.since());
         match self.life.phase() {
             Phase::Stopping => {
-                let idle = self.gate.totals().in_flight() == 0 && self.unacknowledged == Some(0);
-                if (idle && waited >= self.config.drain_least) || waited >= self.config.drain_most {
+                let idle = self.gate.totals().in_flight() == 0;
+                if (idle && self.has_been_heard(waited)) || waited >= self.config.drain_most {
                     self.enter(now, Phase::Closing);
                 }
             }
             Phase::Closing if waited >= self.config.close_most => self.enter(now, Phase::Stopped),
             _ => {}
         }
+    }
+
+    /// Whether everybody has had the time to hear the last announcement that they need.
+    fn has_been_heard(&self, waited: Duration) -> bool {
+        self.clients.is_some_and(|clients| {
+            let silent = clients.silent > 0;
+            let least = if silent { self.config.drain_least_silent } else { self.config.drain_least };
+            clients.unacknowledged == 0 && waited >= least
+        })
     }
 
     /// Turns counters into rates and gives the gate a fresh report.

@@ -5,19 +5,67 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use evenkeel_core::Outcome;
-use evenkeel_core::server::Gate;
-use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::serve::Admitted;
-use crate::body::BoxError;
-use crate::wire::orca::{self, OrcaLoadReport};
+use crate::body::{BoxBody, BoxError};
+use crate::context::InContext;
 use crate::wire::{names, outcome};
 
 pin_project! {
+    /// The body of an answer: the handler's own, or that of a refusal or of a watch.
+    #[project = AnswerProjected]
+    pub enum Answer<B> {
+        #[doc(hidden)]
+        Handlers { #[pin] body: ServedBody<InContext<B>> },
+        #[doc(hidden)]
+        Ours { #[pin] body: BoxBody },
+    }
+}
+
+impl<B> std::fmt::Debug for Answer<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Answer::Handlers { .. } => "Answer(handler's)",
+            Answer::Ours { .. } => "Answer(ours)",
+        })
+    }
+}
+
+impl<B> Body for Answer<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.project() {
+            AnswerProjected::Handlers { body } => body.poll_frame(cx),
+            AnswerProjected::Ours { body } => body.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Answer::Handlers { body } => body.is_end_stream(),
+            Answer::Ours { body } => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Answer::Handlers { body } => body.size_hint(),
+            Answer::Ours { body } => body.size_hint(),
+        }
+    }
+}
+
+pin_project! {
     /// Finishes its request when its last frame has been taken to be sent, or when it is dropped before.
-    pub(crate) struct ServedBody<B> {
+    pub struct ServedBody<B> {
         #[pin]
         body: B,
         admitted: Option<Admitted>,
@@ -31,11 +79,13 @@ pin_project! {
 pub(crate) struct Answered {
     pub(crate) is_grpc: bool,
     pub(crate) is_head: bool,
+    /// HTTP/1.0 or 1.1: a connection belongs to one request at a time, and its end is said in a header.
+    pub(crate) is_http1: bool,
 }
 
 impl<B: Body> ServedBody<B> {
     pub(crate) fn new(body: B, admitted: Admitted, verdict: Outcome, of: Answered) -> Self {
-        let Answered { is_grpc, is_head } = of;
+        let Answered { is_grpc, is_head, .. } = of;
         // The body of an answer to HEAD is never asked for.
         let ended = is_head || body.is_end_stream();
         let mut served = ServedBody { body, admitted: Some(admitted), verdict, is_grpc };
@@ -82,8 +132,8 @@ where
                 }
                 Ok(mut trailers) => {
                     if let Some(admitted) = this.admitted.as_ref().filter(|_| *this.is_grpc) {
-                        let report = OrcaLoadReport::from(&admitted.door.gate.report());
-                        trailers.insert(names::LOAD_METRICS_BIN, orca::to_binary(&report));
+                        let door = &admitted.door;
+                        trailers.insert(names::LOAD_METRICS_BIN, door.reports.binary(&door.gate));
                     }
                     finish(this.admitted, outcome::outcome_of_trailers(&trailers).unwrap_or(*this.verdict));
                     Frame::trailers(trailers)
@@ -98,15 +148,5 @@ where
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-/// The report of an answer that has no trailers to carry it: plain HTTP, and gRPC that ends with its head.
-pub(crate) fn report_in_head(gate: &Gate, headers: &mut HeaderMap, is_grpc: bool) {
-    let report = || OrcaLoadReport::from(&gate.report());
-    if !is_grpc {
-        headers.insert(names::LOAD_METRICS, orca::to_text(&report()));
-    } else if headers.contains_key(names::GRPC_STATUS) {
-        headers.insert(names::LOAD_METRICS_BIN, orca::to_binary(&report()));
     }
 }

@@ -1,12 +1,14 @@
 //! Drives a server's brain: carries out what it asks and tells it what happened.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use evenkeel_core::server::{Gate, ServerAction};
-use evenkeel_core::{InvalidConfig, Server as Brain, ServerConfig, ServerSnapshot};
+use evenkeel_core::server::{Gate, ServerAction, Usage};
+use evenkeel_core::{InvalidConfig, Server as Brain, ServerConfig, ServerSnapshot, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::hub::Hub;
+use super::report::Reports;
 use crate::clock::Clock;
 
 /// What happens to a server between requests.
@@ -15,7 +17,7 @@ pub(crate) enum Event {
     Ready,
     LameDuck,
     Stop,
-    WatchersChanged,
+    ClientsChanged,
     Closed,
     Snapshot(oneshot::Sender<ServerSnapshot>),
 }
@@ -28,50 +30,17 @@ pub(crate) enum Stage {
     Stopped,
 }
 
-/// Tells a server what its program knows; cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Handle {
-    events: mpsc::UnboundedSender<Event>,
-}
-
-impl Handle {
-    pub(crate) fn new(events: mpsc::UnboundedSender<Event>) -> Self {
-        Handle { events }
-    }
-
-    /// Initialised and warm: clients may send (A7).
-    pub fn ready(&self) {
-        self.tell(Event::Ready);
-    }
-
-    /// Wants no new requests for a while; what arrives is served.
-    pub fn lame_duck(&self) {
-        self.tell(Event::LameDuck);
-    }
-
-    /// Drains and stops, as SIGTERM does.
-    pub fn stop(&self) {
-        self.tell(Event::Stop);
-    }
-
-    /// How the server is, as plain data; `None` once it has stopped.
-    pub async fn snapshot(&self) -> Option<ServerSnapshot> {
-        let (answer, wait) = oneshot::channel();
-        self.events.send(Event::Snapshot(answer)).ok()?;
-        wait.await.ok()
-    }
-
-    /// A server that has stopped needs to be told nothing.
-    fn tell(&self, event: Event) {
-        drop(self.events.send(event));
-    }
-}
+/// Reads the machine.
+pub(crate) type UsageSource = Box<dyn FnMut() -> Usage + Send>;
 
 pub(crate) struct Driver {
     brain: Brain,
     hub: Arc<Hub>,
+    reports: Arc<Reports>,
     clock: Clock,
     stage: watch::Sender<Stage>,
+    usage: UsageSource,
+    sample_at: Time,
 }
 
 impl Driver {
@@ -79,20 +48,26 @@ impl Driver {
         clock: Clock,
         config: ServerConfig,
         hub: Arc<Hub>,
-    ) -> Result<(Self, watch::Receiver<Stage>), InvalidConfig> {
-        let brain = Brain::new(clock.now(), config)?;
-        let (stage, watching) = watch::channel(Stage::Open);
-        Ok((Driver { brain, hub, clock, stage }, watching))
+        stage: watch::Sender<Stage>,
+        usage: UsageSource,
+    ) -> Result<Self, InvalidConfig> {
+        let now = clock.now();
+        let brain = Brain::new(now, config)?;
+        Ok(Driver { brain, hub, reports: Arc::new(Reports::new()), clock, stage, usage, sample_at: now })
     }
 
     pub(crate) fn gate(&self) -> Arc<Gate> {
         Arc::clone(self.brain.gate())
     }
 
+    pub(crate) fn reports(&self) -> Arc<Reports> {
+        Arc::clone(&self.reports)
+    }
+
     /// Runs until the server has stopped.
     pub(crate) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Event>) {
         while *self.stage.borrow() != Stage::Stopped {
-            let timeout = self.brain.poll_timeout().map(|at| self.clock.instant_of(at));
+            let timeout = self.brain.poll_timeout().map(|at| self.clock.instant_of(at.min(self.sample_at)));
             let next_timeout = async {
                 match timeout {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -101,10 +76,20 @@ impl Driver {
             };
             tokio::select! {
                 Some(event) = inbox.recv() => self.on_event(event),
-                () = next_timeout => self.brain.handle_timeout(self.clock.now()),
+                () = next_timeout => self.on_timeout(),
             }
             self.act();
         }
+    }
+
+    fn on_timeout(&mut self) {
+        let now = self.clock.now();
+        if self.sample_at <= now {
+            self.sample_at = now + SAMPLE_EVERY;
+            self.brain.handle_usage(now, (self.usage)());
+            self.reports.measured(self.brain.gate());
+        }
+        self.brain.handle_timeout(now);
     }
 
     fn on_event(&mut self, event: Event) {
@@ -113,7 +98,7 @@ impl Driver {
             Event::Ready => self.brain.handle_ready(now),
             Event::LameDuck => self.brain.handle_lame_duck(now),
             Event::Stop => self.brain.handle_stop(now),
-            Event::WatchersChanged => self.brain.handle_unacknowledged(now, self.hub.unacknowledged()),
+            Event::ClientsChanged => self.brain.handle_clients(now, self.hub.clients()),
             Event::Closed => self.brain.handle_closed(now),
             Event::Snapshot(answer) => drop(answer.send(self.brain.snapshot(now))),
         }
@@ -124,7 +109,7 @@ impl Driver {
             match action {
                 ServerAction::Announce(readiness) => {
                     self.hub.announce(readiness);
-                    self.brain.handle_unacknowledged(self.clock.now(), self.hub.unacknowledged());
+                    self.brain.handle_clients(self.clock.now(), self.hub.clients());
                 }
                 ServerAction::Close => {
                     self.hub.end();
@@ -137,3 +122,6 @@ impl Driver {
         }
     }
 }
+
+/// As often as counters become rates.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);

@@ -1,28 +1,36 @@
 //! Everybody who watches this task: told of every change at once, and who has not yet acknowledged it (A4).
+//!
+//! Connections on which nobody watches our way are counted too: whoever is at their other end cannot acknowledge, so a
+//! leaving task gives them more time.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use evenkeel_core::Readiness;
+use evenkeel_core::server::Clients;
+use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
 use super::driver::Event;
+use super::refused::trailers_of;
 use crate::body::{BoxBody, boxed};
-use crate::frames::Frames;
+use crate::frames::{FrameSender, Frames};
 use crate::wire::grpc::{self, HealthCheckResponse, ServingStatus, WatchAck, WatchEvent};
-use crate::wire::names;
 
 /// All watchers of one server. Off the request path, so a lock is fine.
 #[derive(Debug)]
 pub(crate) struct Hub {
     state: Mutex<State>,
+    /// The same as the last announcement said, for the request path.
+    serving: AtomicBool,
     events: mpsc::UnboundedSender<Event>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     sequence: u64,
     serving: bool,
@@ -30,6 +38,10 @@ struct State {
     /// Streams that join from now on end at once, or the connections they are on would not close.
     ended: bool,
     watchers: BTreeMap<u64, Watcher>,
+    /// Connections on which nobody watches our way.
+    strangers: u32,
+    /// Whether somebody who never watched has asked something and gone: he may come back with a new connection.
+    strangers_gone: bool,
 }
 
 #[derive(Debug)]
@@ -37,19 +49,46 @@ struct Watcher {
     form: Form,
     /// The last event it has acted on; those who watch the standard way cannot say.
     acknowledged: u64,
-    events: mpsc::UnboundedSender<Bytes>,
+    events: FrameSender,
 }
 
+/// What a stream speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
+    /// Our watch.
     Ours,
+    /// The standard health stream.
     Health,
+    /// The same, about a service that is not here.
+    HealthUnknown,
+}
+
+/// Whether a hub is told of every connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connections {
+    Told,
+    /// They belong to somebody else: as if strangers were among them.
+    Hidden,
 }
 
 impl Hub {
     /// `events` hears whenever a watcher acknowledges or leaves.
-    pub(crate) fn new(events: mpsc::UnboundedSender<Event>) -> Self {
-        Hub { state: Mutex::default(), events }
+    pub(crate) fn new(events: mpsc::UnboundedSender<Event>, connections: Connections) -> Self {
+        let state = State {
+            sequence: 0,
+            serving: false,
+            joined: 0,
+            ended: false,
+            watchers: BTreeMap::new(),
+            strangers: 0,
+            strangers_gone: connections == Connections::Hidden,
+        };
+        Hub { state: Mutex::new(state), serving: AtomicBool::new(false), events }
+    }
+
+    /// Whether requests are wanted, as last announced.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.load(Ordering::Relaxed)
     }
 
     /// Tells every watcher.
@@ -57,9 +96,10 @@ impl Hub {
         let mut state = self.state();
         state.sequence += 1;
         state.serving = readiness == Readiness::Ready;
-        for watcher in state.watchers.values() {
+        self.serving.store(state.serving, Ordering::Relaxed);
+        for watcher in state.watchers.values().filter(|watcher| watcher.form != Form::HealthUnknown) {
             // One whose stream has ended is about to leave the list.
-            drop(watcher.events.send(watcher.form.frame(state.sequence, state.serving)));
+            watcher.events.send(watcher.form.frame(state.sequence, state.serving, 0));
         }
     }
 
@@ -70,45 +110,55 @@ impl Hub {
         state.watchers.clear();
     }
 
-    /// Our own watchers that have not acknowledged the last announcement.
-    pub(crate) fn unacknowledged(&self) -> u32 {
+    /// How far the last announcement has been heard.
+    pub(crate) fn clients(&self) -> Clients {
         let state = self.state();
         let behind = |watcher: &&Watcher| watcher.form == Form::Ours && watcher.acknowledged < state.sequence;
-        u32::try_from(state.watchers.values().filter(behind).count()).unwrap_or(u32::MAX)
+        let unacknowledged = state.watchers.values().filter(behind).count();
+        Clients {
+            unacknowledged: u32::try_from(unacknowledged).unwrap_or(u32::MAX),
+            silent: state.strangers + u32::from(state.strangers_gone),
+        }
+    }
+
+    /// Somebody has connected.
+    pub(crate) fn meet(self: &Arc<Self>) -> Arc<Peer> {
+        self.state().strangers += 1;
+        self.tell_if_leaving();
+        Arc::new(Peer { hub: Arc::clone(self), spoke: AtomicBool::new(false), watching: AtomicU32::new(0) })
     }
 
     /// Answers a request for our watch stream.
-    pub(crate) fn watch(self: &Arc<Self>, request: http::Request<Incoming>) -> http::Response<BoxBody> {
-        let (id, body) = self.join(Form::Ours);
-        tokio::spawn(read_acks(request.into_body(), Arc::clone(self), id));
-        grpc_answer(body)
+    pub(crate) fn watch<B>(self: &Arc<Self>, peer: Option<&Arc<Peer>>, acks: B) -> BoxBody
+    where
+        B: Body + Send + 'static,
+        B::Data: Send,
+    {
+        let (id, body) = self.join(Form::Ours, peer);
+        tokio::spawn(read_acks(acks, Arc::clone(self), id));
+        body
     }
 
-    /// Answers a request for the standard health stream.
-    pub(crate) fn watch_health(self: &Arc<Self>) -> http::Response<BoxBody> {
-        grpc_answer(self.join(Form::Health).1)
+    /// A standard health stream.
+    pub(crate) fn watch_health(self: &Arc<Self>, form: Form) -> BoxBody {
+        self.join(form, None).1
     }
 
-    /// Answers a single health check.
-    pub(crate) fn check_health(&self) -> http::Response<BoxBody> {
-        let frame = Form::Health.frame(0, self.state().serving);
-        let trailers = http::HeaderMap::from_iter([(names::GRPC_STATUS, http::HeaderValue::from_static("0"))]);
-        let body = http_body_util::Full::new(frame).with_trailers(std::future::ready(Some(Ok(trailers))));
-        grpc_answer(boxed(body))
-    }
-
-    /// A stream that says the state now and every change of it.
-    fn join(self: &Arc<Self>, form: Form) -> (u64, BoxBody) {
+    /// A stream that says the state now and every change of it, and why it ended.
+    fn join(self: &Arc<Self>, form: Form, peer: Option<&Arc<Peer>>) -> (u64, BoxBody) {
         let mut state = self.state();
         let id = state.joined;
         state.joined += 1;
-        let (events, body) = Frames::new(Leaving { hub: Arc::clone(self), id });
-        // The stream has just been made: somebody reads it.
-        drop(events.send(form.frame(state.sequence, state.serving)));
+        if let Some(peer) = peer {
+            peer.joins(&mut state);
+        }
+        let (events, body) = Frames::new(Leaving { hub: Arc::clone(self), id, peer: peer.cloned() });
+        events.send(form.frame(state.sequence, state.serving, 0));
         if !state.ended {
             state.watchers.insert(id, Watcher { form, acknowledged: 0, events });
         }
-        (id, boxed(body))
+        let end = async { Some(Ok(trailers_of("14", "this task is leaving; another one serves"))) };
+        (id, boxed(body.with_trailers(end)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -116,15 +166,76 @@ impl Hub {
     }
 
     fn on_ack(&self, id: u64, ack: WatchAck) {
-        if let Some(watcher) = self.state().watchers.get_mut(&id) {
-            watcher.acknowledged = watcher.acknowledged.max(ack.sequence);
+        let mut state = self.state();
+        let (sequence, serving) = (state.sequence, state.serving);
+        let Some(watcher) = state.watchers.get_mut(&id) else { return };
+        let news = ack.sequence > watcher.acknowledged;
+        watcher.acknowledged = watcher.acknowledged.max(ack.sequence);
+        if ack.ping != 0 && !watcher.events.is_behind() {
+            watcher.events.send(watcher.form.frame(sequence, serving, ack.ping));
         }
-        self.tell_changed();
+        drop(state);
+        if news {
+            self.tell_changed();
+        }
     }
 
     fn tell_changed(&self) {
         // A driver that is gone has no use for it.
-        drop(self.events.send(Event::WatchersChanged));
+        drop(self.events.send(Event::ClientsChanged));
+    }
+
+    /// While it serves, nobody waits for anybody.
+    fn tell_if_leaving(&self) {
+        if !self.is_serving() {
+            self.tell_changed();
+        }
+    }
+}
+
+/// Who is at the other end of a connection: somebody who watches our way, or a stranger.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    hub: Arc<Hub>,
+    spoke: AtomicBool,
+    /// Its streams of ours, plus [`ONCE`] if there ever was one; changed under the hub's lock.
+    watching: AtomicU32,
+}
+
+impl Peer {
+    /// It asks something of the service.
+    pub(crate) fn on_request(&self) {
+        // Read first: all requests of the connection share it.
+        if !self.spoke.load(Ordering::Relaxed) {
+            self.spoke.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn joins(&self, state: &mut State) {
+        let before = self.watching.load(Ordering::Relaxed);
+        self.watching.store((before | ONCE) + 1, Ordering::Relaxed);
+        if before & !ONCE == 0 {
+            state.strangers -= 1;
+        }
+    }
+
+    fn leaves(&self, state: &mut State) {
+        let before = self.watching.load(Ordering::Relaxed);
+        self.watching.store(before - 1, Ordering::Relaxed);
+        if before & !ONCE == 1 {
+            state.strangers += 1;
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let mut state = self.hub.state();
+        // A stream of its own holds the peer, so none is left.
+        state.strangers -= 1;
+        state.strangers_gone |= *self.spoke.get_mut() && *self.watching.get_mut() == 0;
+        drop(state);
+        self.hub.tell_if_leaving();
     }
 }
 
@@ -132,21 +243,28 @@ impl Hub {
 struct Leaving {
     hub: Arc<Hub>,
     id: u64,
+    peer: Option<Arc<Peer>>,
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        self.hub.state().watchers.remove(&self.id);
+        let mut state = self.hub.state();
+        state.watchers.remove(&self.id);
+        if let Some(peer) = &self.peer {
+            peer.leaves(&mut state);
+        }
+        drop(state);
         self.hub.tell_changed();
     }
 }
 
-async fn read_acks(mut body: Incoming, hub: Arc<Hub>, id: u64) {
+async fn read_acks<B: Body>(body: B, hub: Arc<Hub>, id: u64) {
+    let mut body = pin!(body);
     let mut buffer = BytesMut::new();
     // What cannot be read ends the acknowledgements of this client: it is waited for until the drain's most.
     while let Some(Ok(frame)) = body.frame().await {
-        let Some(data) = frame.data_ref() else { continue };
-        buffer.extend_from_slice(data);
+        let Ok(data) = frame.into_data() else { continue };
+        buffer.put(data);
         loop {
             match grpc::unframe::<WatchAck>(&mut buffer, ACK_MOST) {
                 Ok(Some(ack)) => hub.on_ack(id, ack),
@@ -158,26 +276,21 @@ async fn read_acks(mut body: Incoming, hub: Arc<Hub>, id: u64) {
 }
 
 impl Form {
-    fn frame(self, sequence: u64, serving: bool) -> Bytes {
-        match self {
+    fn frame(self, sequence: u64, serving: bool, pong: u64) -> Bytes {
+        let status = match self {
             Form::Ours => {
                 let reason = if serving { "ready" } else { "lame duck" }.to_owned();
-                grpc::frame(&WatchEvent { sequence, version: 1, serving, reason, pong: 0 })
+                return grpc::frame(&WatchEvent { sequence, version: 1, serving, reason, pong });
             }
-            Form::Health => {
-                let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
-                grpc::frame(&HealthCheckResponse { status: status.into() })
-            }
-        }
+            Form::Health if serving => ServingStatus::Serving,
+            Form::Health => ServingStatus::NotServing,
+            Form::HealthUnknown => ServingStatus::ServiceUnknown,
+        };
+        grpc::frame(&HealthCheckResponse { status: status.into() })
     }
-}
-
-fn grpc_answer(body: BoxBody) -> http::Response<BoxBody> {
-    let mut response = http::Response::new(body);
-    let grpc = http::HeaderValue::from_static("application/grpc");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, grpc);
-    response
 }
 
 /// An acknowledgement is a few bytes; more is not our protocol.
 const ACK_MOST: usize = 1024;
+/// Above any count of streams.
+const ONCE: u32 = 1 << 31;

@@ -1,30 +1,50 @@
 //! The server: HTTP/1.1 and HTTP/2 on one port, behind the gate, with a life of its own (A4, A6, A7).
 //!
-//! It listens in lame duck until [`Handle::ready`], serves, and on SIGTERM tells every watching client, serves on until
-//! all have acknowledged and nothing is in flight, ends the watch streams, closes its connections and returns.
+//! It is a lame duck until it is ready, serves, and on SIGTERM tells every watching client, serves on until all have
+//! acknowledged and nothing is in flight, ends the watch streams, closes its connections and returns. Those who do not
+//! watch read on every answer of a lame duck that it is one, and over HTTP/1.1 that their connection closes.
 
 mod body;
+mod connection;
+mod cores;
+mod cpu;
 mod driver;
+mod handle;
+mod health;
 mod hub;
+mod layer;
+mod listen;
+mod refused;
+mod report;
 mod seat;
 mod serve;
 
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use evenkeel_core::ServerConfig;
+use evenkeel_core::server::Usage;
+use evenkeel_core::{InvalidConfig, ServerConfig};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-pub use driver::Handle;
+pub use body::Answer;
+pub use handle::Handle;
+pub use layer::{Layer, Layered, layer};
+pub use listen::{Accept, Detached, Listen};
+pub use serve::Serving;
 
 use crate::body::BoxError;
 use crate::clock::Clock;
-use driver::{Driver, Event, Stage};
-use hub::Hub;
+use connection::connection;
+use cores::Cores;
+use driver::{Driver, Event, Stage, UsageSource};
+use handle::reached;
+use health::Health;
+use hub::{Connections, Hub};
+use layer::Engine;
 use serve::{Door, Served};
 
 /// A server that is being set up.
@@ -32,29 +52,48 @@ use serve::{Door, Served};
 /// ```no_run
 /// # use std::convert::Infallible;
 /// # async fn example() -> Result<(), evenkeel::body::BoxError> {
-/// let server = evenkeel::Server::new();
-/// server.handle().ready(); // or later, once it is warm
-/// let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
 /// let hello = tower::service_fn(|_request| async { Ok::<_, Infallible>(http::Response::new(String::from("hello"))) });
-/// server.serve(listener, hello).await // until SIGTERM, and then until everything that arrived is answered
+/// // Until SIGTERM, and then until everything that arrived is answered.
+/// evenkeel::Server::new().serve("127.0.0.1:8080", hello).await
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Server {
     config: ServerConfig,
     events: (mpsc::UnboundedSender<Event>, mpsc::UnboundedReceiver<Event>),
+    stage: (watch::Sender<Stage>, watch::Receiver<Stage>),
     on_sigterm: bool,
+    per_core: bool,
+    warming: Warming,
+    usage: Option<UsageSource>,
+    health_services: Vec<String>,
+}
+
+/// When a server becomes ready.
+enum Warming {
+    AtOnce,
+    First(Pin<Box<dyn Future<Output = ()> + Send>>),
+    /// When the program says so.
+    Later,
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Server { config: ServerConfig::default(), events: mpsc::unbounded_channel(), on_sigterm: true }
+        Server {
+            config: ServerConfig::default(),
+            events: mpsc::unbounded_channel(),
+            stage: watch::channel(Stage::Open),
+            on_sigterm: true,
+            per_core: false,
+            warming: Warming::AtOnce,
+            usage: None,
+            health_services: Vec::new(),
+        }
     }
 }
 
 impl Server {
-    /// With the default settings: stops on SIGTERM. The process ignores that signal from then on, also once the server
-    /// has stopped.
+    /// With the default settings: ready as soon as it listens, stops on SIGTERM. The process ignores that signal from
+    /// then on, also once the server has stopped.
     pub fn new() -> Self {
         Server::default()
     }
@@ -71,15 +110,74 @@ impl Server {
         Server { on_sigterm: false, ..self }
     }
 
+    /// Stays a lame duck until this has ended: fills caches, opens connections. What arrives meanwhile is served.
+    ///
+    /// ```
+    /// let server = evenkeel::Server::new().prewarm(async { /* read the index */ });
+    /// ```
+    #[must_use]
+    pub fn prewarm(self, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Server { warming: Warming::First(Box::pin(work)), ..self }
+    }
+
+    /// Stays a lame duck until [`Handle::ready`].
+    #[must_use]
+    pub fn ready_later(self) -> Self {
+        Server { warming: Warming::Later, ..self }
+    }
+
+    /// Where it reads how busy the machine is, ten times a second. Default: the CPU time of this process over the
+    /// processors it may use. What a source leaves out is not reported.
+    ///
+    /// ```
+    /// use evenkeel_core::server::Usage;
+    ///
+    /// let server = evenkeel::Server::new().with_usage(|| Usage { utilization: Some(0.5), ..Usage::default() });
+    /// ```
+    #[must_use]
+    pub fn with_usage(self, source: impl FnMut() -> Usage + Send + 'static) -> Self {
+        Server { usage: Some(Box::new(source)), ..self }
+    }
+
+    /// Serves each connection on one of as many single-threaded runtimes as there are processors, instead of the
+    /// caller's runtime: less CPU for each call, but a handler that blocks holds up every connection of its core.
+    #[must_use]
+    pub fn per_core(self) -> Self {
+        Server { per_core: true, ..self }
+    }
+
+    /// `grpc.health.v1` answers for this service by name too. It always answers for the task as a whole, by the empty
+    /// name; any other name is unknown to it. All of them are as ready as the task.
+    #[must_use]
+    pub fn with_health_service(mut self, name: impl Into<String>) -> Self {
+        self.health_services.push(name.into());
+        self
+    }
+
     /// What tells it that it is ready, a lame duck, or to stop.
     pub fn handle(&self) -> Handle {
-        Handle::new(self.events.0.clone())
+        Handle { events: self.events.0.clone(), stage: self.stage.1.clone(), door: None, on_sigterm: false }
+    }
+
+    /// Only the layer, for a server the program already has: see [`layer()`]. Where connections are accepted, and on
+    /// which runtime, is that server's affair.
+    pub fn layer(self) -> Result<(Layer, Handle), InvalidConfig> {
+        let Server { on_sigterm, .. } = self;
+        let (events, stage) = (self.events.0.clone(), self.stage.1.clone());
+        let Parts { mut door, driver, inbox, warm, .. } = self.parts(Connections::Hidden)?;
+        door.engine = Some(Engine::new(async move {
+            let mut warming = JoinSet::new();
+            warming.spawn(warm);
+            driver.run(inbox).await;
+        }));
+        let door = Arc::new(door);
+        Ok((Layer::new(Arc::clone(&door)), Handle { events, stage, door: Some(door), on_sigterm }))
     }
 
     /// Serves until it has stopped: every request that arrived was answered, as far as `drain_most` allows.
     ///
-    /// It is a lame duck until [`Handle::ready`]: it listens and serves what arrives, but clients send it nothing.
-    pub async fn serve<S, B>(self, listener: TcpListener, service: S) -> Result<(), BoxError>
+    /// `at` is an address or anything that listens: see [`Listen`].
+    pub async fn serve<S, B>(self, at: impl Listen, service: S) -> Result<(), BoxError>
     where
         S: tower_service::Service<http::Request<Incoming>, Response = http::Response<B>> + Clone + Send + 'static,
         S::Future: Send,
@@ -87,78 +185,144 @@ impl Server {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let clock = Clock::new();
-        let (events, inbox) = self.events;
-        let hub = Arc::new(Hub::new(events.clone()));
-        let (brain, mut stage) = Driver::new(clock, self.config, Arc::clone(&hub))?;
-        let door = Door { gate: brain.gate(), hub, clock };
-        // Ends with this future, however that ends.
-        let mut driving = JoinSet::new();
-        driving.spawn(brain.run(inbox));
-        if self.on_sigterm {
+        let (on_sigterm, per_core) = (self.on_sigterm, self.per_core);
+        let Parts { door, driver, inbox, warm, events, stage } = self.parts(Connections::Told)?;
+        let hub = Arc::clone(&door.hub);
+        let prototype = Served { door: Arc::new(door), peer: None, inner: service };
+        let watching = stage.clone();
+        let serve_one = move |peer| (Served { peer: Some(peer), ..prototype.clone() }, watching.clone());
+        let listener = at.listen().await?;
+        if on_sigterm {
             stop_on_sigterm(events.clone())?;
         }
-        let mut connections = JoinSet::new();
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => {
-                    let Ok((stream, _)) = accepted else {
-                        // Out of file descriptors and the like: those who wait are accepted a little later.
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                        continue;
-                    };
-                    // Fails only on sockets that are closed already.
-                    drop(stream.set_nodelay(true));
-                    let served = Served { door: door.clone(), inner: service.clone() };
-                    connections.spawn(connection(TokioIo::new(stream), served, stage.clone()));
-                }
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                // Those who have gone need not be waited for; the rest is told to close.
-                () = reached(&mut stage, Stage::Closing) => break,
-            }
-        }
-        drop(listener);
-        let closed = async { while connections.join_next().await.is_some() {} };
-        tokio::select! {
-            () = closed => drop(events.send(Event::Closed)),
-            () = reached(&mut stage, Stage::Stopped) => {}
-        }
+        let cores = if per_core {
+            let serve_one = serve_one.clone();
+            let serve = move |stream, peer| {
+                let (served, stage) = serve_one(peer);
+                connection(stream, served, stage)
+            };
+            Some(Cores::start(&stage, serve).await?)
+        } else {
+            None
+        };
+        // They end with this future, however that ends.
+        let (mut driving, mut warming) = (JoinSet::new(), JoinSet::new());
+        driving.spawn(driver.run(inbox));
+        warming.spawn(warm);
+        let accepting = Accepting { listener, hub, cores, connections: JoinSet::new() };
+        let serve = move |stream, peer| {
+            let (served, stage) = serve_one(peer);
+            connection(stream, served, stage)
+        };
+        accepting.run(serve, &mut warming, stage, &events).await?;
         while let Some(ended) = driving.join_next().await {
             ended?;
         }
         Ok(())
     }
-}
 
-async fn connection<S>(stream: TokioIo<tokio::net::TcpStream>, served: Served<S>, mut stage: watch::Receiver<Stage>)
-where
-    Served<S>: hyper::service::Service<
-            http::Request<Incoming>,
-            Response = http::Response<crate::body::BoxBody>,
-            Error = BoxError,
-        >,
-    <Served<S> as hyper::service::Service<http::Request<Incoming>>>::Future: Send + 'static,
-{
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    // So that peers that vanished, or never finish their head, do not hold a connection or a drain.
-    builder.http1().timer(TokioTimer::new());
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_TIMEOUT);
-    let mut connection = std::pin::pin!(builder.serve_connection(stream, served));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = reached(&mut stage, Stage::Closing) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(error, "a connection ended");
+    fn parts(self, connections: Connections) -> Result<Parts, InvalidConfig> {
+        let clock = Clock::new();
+        let (events, inbox) = self.events;
+        let (stage, watching) = self.stage;
+        let hub = Arc::new(Hub::new(events.clone(), connections));
+        let usage = self.usage.unwrap_or_else(|| Box::new(cpu::of_process()));
+        let driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, usage)?;
+        let health = Arc::new(Health { hub: Arc::clone(&hub), services: self.health_services });
+        let door = Door { gate: driver.gate(), reports: driver.reports(), hub, health, clock, engine: None };
+        let (warming, tell) = (self.warming, events.clone());
+        let warm = Box::pin(async move {
+            match warming {
+                Warming::AtOnce => {}
+                Warming::First(work) => work.await,
+                Warming::Later => return,
+            }
+            // A driver that is gone has no use for it.
+            drop(tell.send(Event::Ready));
+        });
+        Ok(Parts { door, driver, inbox, warm, events, stage: watching })
     }
 }
 
-/// Returns when the server has come so far; a driver that is gone has stopped.
-async fn reached(stage: &mut watch::Receiver<Stage>, goal: Stage) {
-    drop(stage.wait_for(|stage| *stage >= goal).await.map(|_| ()));
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// What a server and a layer alike are made of.
+struct Parts {
+    door: Door,
+    driver: Driver,
+    inbox: mpsc::UnboundedReceiver<Event>,
+    warm: Pin<Box<dyn Future<Output = ()> + Send>>,
+    events: mpsc::UnboundedSender<Event>,
+    stage: watch::Receiver<Stage>,
+}
+
+/// Takes connections until the server closes, then waits for them to end.
+struct Accepting<L> {
+    listener: L,
+    hub: Arc<Hub>,
+    cores: Option<Cores>,
+    connections: JoinSet<()>,
+}
+
+impl<L: Accept> Accepting<L> {
+    async fn run<F, Fut>(
+        mut self,
+        serve: F,
+        warming: &mut JoinSet<()>,
+        mut stage: watch::Receiver<Stage>,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> Result<(), BoxError>
+    where
+        F: Fn(L::Stream, Arc<hub::Peer>) -> Fut,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok(stream) => self.on_connection(stream, &serve),
+                    // Out of file descriptors and the like: those who wait are accepted a little later.
+                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                },
+                Some(_) = self.connections.join_next(), if !self.connections.is_empty() => {}
+                // Warming that panicked can never make it ready.
+                Some(warmed) = warming.join_next(), if !warming.is_empty() => warmed?,
+                // Those who have gone need not be waited for; the rest is told to close.
+                () = reached(&mut stage, Stage::Closing) => break,
+            }
+        }
+        let Accepting { listener, hub: _, cores, mut connections } = self;
+        drop(listener);
+        let closed = async {
+            if let Some(cores) = cores {
+                cores.ended().await;
+            }
+            while connections.join_next().await.is_some() {}
+        };
+        tokio::select! {
+            () = closed => drop(events.send(Event::Closed)),
+            () = reached(&mut stage, Stage::Stopped) => {}
+        }
+        Ok(())
+    }
+
+    fn on_connection<F, Fut>(&mut self, stream: L::Stream, serve: &F)
+    where
+        F: Fn(L::Stream, Arc<hub::Peer>) -> Fut,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let peer = self.hub.meet();
+        let detached = if self.cores.is_some() { L::detach(stream) } else { Ok(Detached::Bound(stream)) };
+        match (detached, &mut self.cores) {
+            (Ok(Detached::Free(stream)), Some(cores)) => cores.deal((stream, peer)),
+            (Ok(Detached::Bound(stream)), _) => drop(self.connections.spawn(serve(stream, peer))),
+            // Fails only on sockets that are closed already.
+            (Ok(Detached::Free(_)) | Err(_), _) => {}
+        }
+    }
 }
 
 fn stop_on_sigterm(events: mpsc::UnboundedSender<Event>) -> Result<(), BoxError> {
@@ -172,8 +336,5 @@ fn stop_on_sigterm(events: mpsc::UnboundedSender<Event>) -> Result<(), BoxError>
     Ok(())
 }
 
-/// As channels ping: a peer that is gone is noticed within 15 s.
-const PING_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
-const PING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 /// After the system refused to accept: trying at once would only burn what is short already.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);

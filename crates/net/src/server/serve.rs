@@ -1,108 +1,266 @@
-//! What a request meets on its way to the handler and back: gate, context, load report.
+//! What a request meets on its way to the handler and back: gate, context, deadline, load report.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, ready};
 
-use evenkeel_core::server::{Admission, Gate, ServerRefusal};
+use evenkeel_core::server::{Admission, Gate};
 use evenkeel_core::{CustomerId, Kind, Outcome, Rng};
-use hyper::body::Incoming;
-use tokio::time::Instant;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep};
 use tower_service::Service;
 
-use super::body::{Answered, ServedBody};
-use super::hub::Hub;
-use crate::body::{BoxBody, BoxError, boxed, empty};
+use super::body::{Answer, Answered, ServedBody};
+use super::health::{Health, grpc_answer};
+use super::hub::{Hub, Peer};
+use super::layer::Engine;
+use super::refused::{expired, refused};
+use super::report::Reports;
+use crate::body::{BoxBody, BoxError};
 use crate::clock::Clock;
-use crate::context::{Context, Defaults, InContext, resolve};
+use crate::context::{Context, Defaults, InContext, Scope, resolve};
 use crate::wire::{grpc, headers, names, outcome};
 
 /// What every connection of a server shares.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) gate: Arc<Gate>,
     pub(crate) hub: Arc<Hub>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) reports: Arc<Reports>,
     pub(crate) clock: Clock,
+    /// What drives the brain of a layer; a server drives its own.
+    pub(crate) engine: Option<Engine>,
 }
 
-/// The service of one connection: the caller's, behind the gate.
-#[derive(Clone)]
-pub(crate) struct Served<S> {
-    pub(crate) door: Door,
-    pub(crate) inner: S,
-}
-
-type Answer = Pin<Box<dyn Future<Output = Result<http::Response<BoxBody>, BoxError>> + Send>>;
-
-impl<S, B> hyper::service::Service<http::Request<Incoming>> for Served<S>
-where
-    S: Service<http::Request<Incoming>, Response = http::Response<B>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Into<BoxError>,
-    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    type Response = http::Response<BoxBody>;
-    type Error = BoxError;
-    type Future = Answer;
-
-    fn call(&self, request: http::Request<Incoming>) -> Answer {
-        match request.uri().path() {
-            grpc::WATCH_PATH => Box::pin(std::future::ready(Ok(self.door.hub.watch(request)))),
-            grpc::HEALTH_WATCH_PATH => Box::pin(std::future::ready(Ok(self.door.hub.watch_health()))),
-            grpc::HEALTH_CHECK_PATH => Box::pin(std::future::ready(Ok(self.door.hub.check_health()))),
-            _ => Box::pin(serve(self.door.clone(), self.inner.clone(), request)),
+impl Door {
+    /// Puts on an answer what its client should know of this task.
+    fn sign(&self, headers: &mut HeaderMap, of: Answered) {
+        if !self.hub.is_serving() {
+            headers.insert(names::STATE, HeaderValue::from_static("lame_duck"));
+            headers.insert(names::ENVOY_IMMEDIATE_HEALTH_CHECK_FAIL, HeaderValue::from_static("true"));
+            if of.is_http1 {
+                headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+            }
         }
     }
 }
 
-async fn serve<S, B>(
-    door: Door,
-    mut inner: S,
-    request: http::Request<Incoming>,
-) -> Result<http::Response<BoxBody>, BoxError>
+/// The caller's service behind the gate: one for each connection, or one inside somebody else's server.
+#[derive(Clone, Debug)]
+pub(crate) struct Served<S> {
+    pub(crate) door: Arc<Door>,
+    pub(crate) peer: Option<Arc<Peer>>,
+    pub(crate) inner: S,
+}
+
+impl<S> Served<S> {
+    /// Begins to serve the request by `inner`, which need not be ready yet.
+    pub(crate) fn begin<R>(&self, inner: S, request: Request<R>) -> Serving<S, R>
+    where
+        S: Service<Request<R>>,
+        R: Body + Send + 'static,
+        R::Data: Send,
+        R::Error: Send,
+    {
+        let of = Answered {
+            is_grpc: headers::is_grpc(request.headers()),
+            is_head: request.method() == http::Method::HEAD,
+            is_http1: request.version() < http::Version::HTTP_2,
+        };
+        let door = Arc::clone(&self.door);
+        let own = |future| Serving { state: State::Own { future, door: Arc::clone(&door), of } };
+        match request.uri().path() {
+            grpc::WATCH_PATH => {
+                let body = door.hub.watch(self.peer.as_ref(), request.into_body());
+                own(Box::pin(std::future::ready(grpc_answer(body))))
+            }
+            grpc::HEALTH_WATCH_PATH => own(Box::pin(Arc::clone(&door.health).watch(request))),
+            grpc::HEALTH_CHECK_PATH => own(Box::pin(Arc::clone(&door.health).check(request))),
+            _ => {
+                if let Some(peer) = &self.peer {
+                    peer.on_request();
+                }
+                Serving { state: admit(door, inner, request, of) }
+            }
+        }
+    }
+}
+
+impl<S, R, B> hyper::service::Service<Request<R>> for Served<S>
 where
-    S: Service<http::Request<Incoming>, Response = http::Response<B>>,
-    S::Error: Into<BoxError>,
-    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    S: Service<Request<R>, Response = Response<B>> + Clone,
+    R: Body + Send + 'static,
+    R::Data: Send,
+    R::Error: Send,
+    B: Body<Data = bytes::Bytes>,
     B::Error: Into<BoxError>,
+{
+    type Response = Response<Answer<B>>;
+    type Error = S::Error;
+    type Future = Serving<S, R>;
+
+    fn call(&self, request: Request<R>) -> Serving<S, R> {
+        self.begin(self.inner.clone(), request)
+    }
+}
+
+/// The gate.
+fn admit<S, R>(door: Arc<Door>, inner: S, request: Request<R>, of: Answered) -> State<S, R>
+where
+    S: Service<Request<R>>,
 {
     let now = Instant::now();
     let resolved = resolve(now, request.extensions(), request.headers(), None, Defaults::default());
     let meta = resolved.meta(door.clock, Kind::Unary, CustomerId::default());
-    let of = Answered { is_grpc: headers::is_grpc(request.headers()), is_head: request.method() == http::Method::HEAD };
-    let admission = match super::seat::with(|local, rng: &mut Rng| door.gate.admit(local, door.clock.now(), &meta, rng))
-    {
-        Ok(admission) => Admitted { door: door.clone(), admission: Some(admission) },
-        Err(refusal) => return Ok(refused(refusal, of.is_grpc)),
+    let began = door.clock.time_of(now);
+    let admission = match super::seat::with(|local, rng: &mut Rng| door.gate.admit(local, began, &meta, rng)) {
+        Ok(admission) => admission,
+        Err(refusal) => return State::Refused { response: Some(refused(refusal, of.is_grpc)), door, of },
     };
     let mut context = Context::serving().with_criticality(resolved.criticality);
     context.deadline = resolved.deadline;
     context.attempt = Some(resolved.attempt);
-    context.customer.clone_from(&resolved.customer);
+    context.customer = resolved.customer;
+    let handled = context.scope(Handled::Waiting { inner, request: Some(request) });
+    let admitted = Some(Admitted { door, admission: Some(admission) });
+    State::Admitted { handled, deadline: resolved.deadline, timer: None, admitted, of }
+}
 
-    let handled = async {
-        std::future::poll_fn(|cx| inner.poll_ready(cx)).await?;
-        inner.call(request).await
-    };
-    let response = match context.clone().scope(handled).await {
+pin_project! {
+    /// A request on its way to its answer.
+    pub struct Serving<S, R>
+    where
+        S: Service<Request<R>>,
+    {
+        #[pin]
+        state: State<S, R>,
+    }
+}
+
+impl<S: Service<Request<R>>, R> std::fmt::Debug for Serving<S, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serving").finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    #[project = StateProjected]
+    enum State<S, R>
+    where
+        S: Service<Request<R>>,
+    {
+        Admitted {
+            #[pin]
+            handled: Scope<Handled<S, R>>,
+            deadline: Option<Instant>,
+            // Set only for a handler that waits: many answer at once.
+            #[pin]
+            timer: Option<Sleep>,
+            admitted: Option<Admitted>,
+            of: Answered,
+        },
+        Refused { response: Option<Response<BoxBody>>, door: Arc<Door>, of: Answered },
+        Own { future: Pin<Box<dyn Future<Output = Response<BoxBody>> + Send>>, door: Arc<Door>, of: Answered },
+    }
+}
+
+pin_project! {
+    /// The caller's service: waited for, then called, all inside the request's context.
+    #[project = HandledProjected]
+    enum Handled<S, R>
+    where
+        S: Service<Request<R>>,
+    {
+        Waiting { inner: S, request: Option<Request<R>> },
+        Called { #[pin] future: S::Future },
+    }
+}
+
+impl<S: Service<Request<R>>, R> Future for Handled<S, R> {
+    type Output = Result<S::Response, S::Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        loop {
+            let future = match self.as_mut().project() {
+                HandledProjected::Called { future } => return future.poll(cx),
+                HandledProjected::Waiting { inner, request } => {
+                    ready!(inner.poll_ready(cx))?;
+                    inner.call(request.take().expect("it is called once"))
+                }
+            };
+            self.set(Handled::Called { future });
+        }
+    }
+}
+
+impl<S, R, B> Future for Serving<S, R>
+where
+    S: Service<Request<R>, Response = Response<B>>,
+    B: Body<Data = bytes::Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Output = Result<Response<Answer<B>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let (response, door, of) = match self.project().state.project() {
+            StateProjected::Own { future, door, of } => (ready!(future.as_mut().poll(cx)), door, of),
+            StateProjected::Refused { response, door, of } => {
+                (response.take().expect("a future is not polled after its end"), door, of)
+            }
+            StateProjected::Admitted { mut handled, deadline, mut timer, admitted, of } => {
+                let Poll::Ready(answered) = handled.as_mut().poll(cx) else {
+                    let Some(deadline) = *deadline else { return Poll::Pending };
+                    if timer.is_none() {
+                        timer.set(Some(tokio::time::sleep_until(deadline + DEADLINE_GRACE)));
+                    }
+                    let timer = timer.as_pin_mut().expect("it has just been set");
+                    ready!(timer.poll(cx));
+                    let admitted = admitted.take().expect("a future is not polled after its end");
+                    let mut response = expired(of.is_grpc);
+                    admitted.door.sign(response.headers_mut(), *of);
+                    admitted.finish(Outcome::Expired);
+                    return Poll::Ready(Ok(response.map(|body| Answer::Ours { body })));
+                };
+                let admitted = admitted.take().expect("a future is not polled after its end");
+                let context = handled.take_value().expect("the scope keeps its context");
+                return Poll::Ready(answered_by_handler(answered, context, admitted, *of));
+            }
+        };
+        let mut response = response;
+        door.sign(response.headers_mut(), *of);
+        Poll::Ready(Ok(response.map(|body| Answer::Ours { body })))
+    }
+}
+
+fn answered_by_handler<B: Body, E>(
+    answered: Result<Response<B>, E>,
+    context: Context,
+    admitted: Admitted,
+    of: Answered,
+) -> Result<Response<Answer<B>>, E> {
+    let mut response = match answered {
         Ok(response) => response,
         Err(error) => {
-            admission.finish(Outcome::Failed);
-            return Err(error.into());
+            admitted.finish(Outcome::Failed);
+            return Err(error);
         }
     };
-    let (parts, body) = response.into_parts();
-    let verdict = outcome::outcome_of(parts.status, &parts.headers);
-    let body = ServedBody::new(InContext::new(context, body), admission, verdict, of);
-    let mut response = http::Response::from_parts(parts, boxed(body));
-    super::body::report_in_head(&door.gate, response.headers_mut(), of.is_grpc);
-    Ok(response)
+    let verdict = outcome::outcome_of(response.status(), response.headers());
+    let door = &admitted.door;
+    door.reports.in_head(&door.gate, response.headers_mut(), of.is_grpc);
+    door.sign(response.headers_mut(), of);
+    Ok(response
+        .map(|body| Answer::Handlers { body: ServedBody::new(InContext::new(context, body), admitted, verdict, of) }))
 }
 
 /// A request that is being served until it is finished, also if its client goes away.
+#[derive(Debug)]
 pub(crate) struct Admitted {
-    pub(crate) door: Door,
+    pub(crate) door: Arc<Door>,
     admission: Option<Admission>,
 }
 
@@ -125,21 +283,5 @@ impl Drop for Admitted {
     }
 }
 
-/// A refusal is cheap: a head and nothing else.
-fn refused(refusal: ServerRefusal, is_grpc: bool) -> http::Response<BoxBody> {
-    let (status, code, reason) = match refusal {
-        ServerRefusal::TooLate => (http::StatusCode::GATEWAY_TIMEOUT, "4", "too_late"),
-        ServerRefusal::Closed => (http::StatusCode::SERVICE_UNAVAILABLE, "14", "closed"),
-    };
-    let mut response = http::Response::new(empty());
-    if is_grpc {
-        let headers = response.headers_mut();
-        headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
-        headers.insert(names::GRPC_STATUS, http::HeaderValue::from_static(code));
-        headers.insert(names::GRPC_MESSAGE, grpc::encode_status_message(&refusal.to_string()));
-    } else {
-        *response.status_mut() = status;
-    }
-    response.headers_mut().insert(names::REFUSED, http::HeaderValue::from_static(reason));
-    response
-}
+/// A client that keeps its own deadline has hung up by then, and needs no answer.
+const DEADLINE_GRACE: std::time::Duration = std::time::Duration::from_millis(100);

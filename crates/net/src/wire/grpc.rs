@@ -97,6 +97,11 @@ pub fn encode_bin(bytes: &[u8]) -> HeaderValue {
     visible(BIN.encode(bytes))
 }
 
+/// The same, after text that is already there.
+pub(super) fn encode_bin_onto(bytes: &[u8], text: &mut String) {
+    BIN.encode_string(bytes, text);
+}
+
 /// The bytes of a `-bin` header, padded or not; of several joined by commas the first.
 pub fn decode_bin(value: &[u8]) -> Option<Vec<u8>> {
     let first = value.split(|byte| *byte == b',').next()?;

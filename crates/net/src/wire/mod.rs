@@ -6,6 +6,7 @@ pub mod names;
 pub mod orca;
 mod orca_json;
 mod orca_read;
+mod orca_write;
 pub mod outcome;
 
 use http::HeaderValue;

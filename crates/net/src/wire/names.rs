@@ -35,10 +35,11 @@ pub const ENVOY_RATELIMITED: HeaderName = HeaderName::from_static("x-envoy-ratel
 /// Tells Envoy's active health checks that this task is leaving (A4).
 pub const ENVOY_IMMEDIATE_HEALTH_CHECK_FAIL: HeaderName =
     HeaderName::from_static("x-envoy-immediate-health-check-fail");
+/// Whether this task wants new requests, where no watch stream says so: `lame_duck` on every answer of one that does
+/// not; on answers to health checks also `ready` (A4).
+pub const STATE: HeaderName = HeaderName::from_static("evenkeel-state");
 /// What this task admits now: `<cutoff>;<ttl-ms>` (B7).
 pub const ADMIT: HeaderName = HeaderName::from_static("evenkeel-admit");
-/// Whether a task that speaks HTTP/1.1 wants requests: `ready` or `lame_duck` (A4).
-pub const STATE: HeaderName = HeaderName::from_static("evenkeel-state");
 /// Why a request was refused, with `;local` when the client refused it itself.
 pub const REFUSED: HeaderName = HeaderName::from_static("evenkeel-refused");
 /// How much cheaper than asked the answer is (B1).

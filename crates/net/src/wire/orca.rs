@@ -13,6 +13,7 @@ use prost::Message;
 
 use super::orca_read::Numbers;
 pub use super::orca_read::read;
+pub use super::orca_write::Written;
 use super::{grpc, visible};
 
 /// `xds.data.orca.v3.OrcaLoadReport`, field for field.

@@ -67,7 +67,6 @@ pub(crate) fn start_on(listener: TcpListener) -> Running {
     let config = ServerConfig { drain_least: Duration::from_millis(20), ..ServerConfig::default() };
     let starting = Server::new().with_config(config).without_signals();
     let handle = starting.handle();
-    handle.ready();
     let serving = tokio::spawn(async move { starting.serve(listener, service).await.unwrap() });
     Running { handle, address, serving, served }
 }

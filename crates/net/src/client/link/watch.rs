@@ -7,20 +7,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use evenkeel_core::Readiness;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use prost::Message;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{Link, within};
 use crate::body::{BoxBody, BoxError, boxed};
 use crate::client::replay::SentBody;
 use crate::client::sender::Sender;
-use crate::frames::Frames;
+use crate::frames::{FrameSender, Frames};
 use crate::wire::grpc::{self, HealthCheckRequest, HealthCheckResponse, ServingStatus, WatchAck, WatchEvent};
 use crate::wire::{headers, names};
 
@@ -57,12 +56,7 @@ impl<C> Link<C> {
         Ok(opened.then(|| answer.into_body()))
     }
 
-    async fn watch_ours(
-        &self,
-        sender: Http2,
-        body: Incoming,
-        acks: mpsc::UnboundedSender<Bytes>,
-    ) -> Result<(), BoxError> {
+    async fn watch_ours(&self, sender: Http2, body: Incoming, acks: FrameSender) -> Result<(), BoxError> {
         let mut events = Events::<WatchEvent>::new(body);
         let Some(first) = within(self.settings.connect_timeout, "first word", events.next()).await? else {
             return Ok(());
@@ -180,9 +174,8 @@ impl fmt::Display for Stalled {
 
 impl std::error::Error for Stalled {}
 
-fn acknowledge(acks: &mpsc::UnboundedSender<Bytes>, ack: WatchAck) {
-    // Fails only if the stream is gone, which the reading side notices.
-    drop(acks.send(grpc::frame(&ack)));
+fn acknowledge(acks: &FrameSender, ack: WatchAck) {
+    acks.send(grpc::frame(&ack));
 }
 
 fn readiness(serving: bool) -> Readiness {
