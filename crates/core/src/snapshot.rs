@@ -85,6 +85,8 @@ impl RefusalCounts {
 /// A server as it is now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerSnapshot {
+    /// When this was so.
+    pub now: Time,
     /// Where it is in its life.
     pub phase: Phase,
     /// Since when.

@@ -1,5 +1,6 @@
 //! A channel and a server that spread load evenly, on real sockets.
 
+pub mod admin;
 pub mod body;
 pub mod client;
 pub mod clock;

@@ -192,6 +192,7 @@ impl Server {
     pub fn snapshot(&self, now: Time) -> ServerSnapshot {
         let totals = self.gate.totals();
         ServerSnapshot {
+            now,
             phase: self.life.phase(),
             since: self.life.since(),
             in_flight: totals.in_flight(),

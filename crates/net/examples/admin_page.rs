@@ -1,0 +1,121 @@
+//! Some servers of unequal speed, a channel that spreads load over them, and the live page of it all, in one process:
+//! `cargo run -p evenkeel --example admin_page`, then open the address it prints.
+//!
+//! `--backends N` (10), `--down N` of them unreachable (0), `--lame N` of them in lame duck (0), `--listen ADDRESS`
+//! (127.0.0.1:0), `--seconds S` until it ends (600).
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel::admin::Admin;
+use evenkeel::body::{BoxError, empty};
+use evenkeel::client::{Fixed, Tcp};
+use evenkeel::server::Handle;
+use evenkeel::{Channel, ChannelConfig, Server};
+use evenkeel_core::server::Usage;
+use http_body_util::{BodyExt, Full};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tower::{Service, service_fn};
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let [backends, down, lame, seconds] =
+        [("--backends", 10), ("--down", 0), ("--lame", 0), ("--seconds", 600)].map(|(name, usual)| number(name, usual));
+    let (backends, down, lame, seconds) = (backends?, down?, lame?, seconds?);
+    let listen = argument("--listen").unwrap_or_else(|| "127.0.0.1:0".to_owned());
+
+    let mut addresses = Vec::new();
+    let mut handles = Vec::new();
+    for place in 0..backends {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        addresses.push(listener.local_addr()?);
+        // One that is down closes its port again.
+        if place >= down {
+            handles.push(start(listener, place, backends));
+        }
+    }
+    let mut config = ChannelConfig::default();
+    // One client is all there is: it uses every backend.
+    config.client.subset.size = u32::try_from(backends)?.max(1);
+    let backends = Fixed::new(addresses.iter().map(SocketAddr::to_string));
+    let channel = Channel::with(config, Tcp, "search", backends)?.usable().await?;
+    handles.iter().take(usize::try_from(lame)?).for_each(Handle::lame_duck);
+
+    let admin = Admin::new().with_channel(channel.clone());
+    let admin = handles.into_iter().take(SERVERS_SHOWN).fold(admin, Admin::with_server);
+    let listener = TcpListener::bind(listen).await?;
+    println!("http://{}/", listener.local_addr()?);
+    tokio::spawn(admin.serve(listener));
+    tokio::select! {
+        () = drive(channel) => {}
+        () = tokio::time::sleep(Duration::from_secs(seconds)) => {}
+    }
+    Ok(())
+}
+
+/// A server with two processors made of timers, so that many fit on a small machine; every third one is slower.
+fn start(listener: TcpListener, place: u64, backends: u64) -> Handle {
+    let processors = Arc::new(Semaphore::new(PROCESSORS));
+    let free = Arc::clone(&processors);
+    let work = Duration::from_millis(2 * backends * (10 + 4 * (place % 3)) / 10);
+    let answered = Arc::new(AtomicU64::new(0));
+    let service = service_fn(move |_request: http::Request<hyper::body::Incoming>| {
+        let (processors, answered) = (Arc::clone(&processors), Arc::clone(&answered));
+        async move {
+            if let Ok(_processor) = processors.acquire().await {
+                tokio::time::sleep(work).await;
+            }
+            let mut response = http::Response::new(Full::new(Bytes::from_static(b"done\n")));
+            if answered.fetch_add(1, Ordering::Relaxed) % FAILS_EACH == FAILS_EACH - 1 {
+                *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let server = Server::new().without_signals().with_usage(move || {
+        let busy = PROCESSORS - free.available_permits();
+        let utilization = Some(busy as f64 / PROCESSORS as f64);
+        Usage { utilization, processors: Some(PROCESSORS as f64), runnable: None }
+    });
+    let handle = server.handle();
+    tokio::spawn(async move { server.serve(listener, service).await });
+    handle
+}
+
+/// Requests at a rate that swells and falls, whether or not they are answered.
+async fn drive(channel: Channel) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(20));
+    for tick in 0_u64.. {
+        ticks.tick().await;
+        let phase = (tick as f64 / 400.0).sin();
+        for _ in 0..(6.5 + 3.0 * phase) as u64 {
+            let mut channel = channel.clone();
+            tokio::spawn(async move {
+                let request = http::Request::get("/query").body(empty()).expect("a path is a target");
+                // What does not come back is on the page.
+                if let Ok(response) = channel.call(request).await {
+                    drop(response.into_body().collect().await);
+                }
+            });
+        }
+    }
+}
+
+fn argument(name: &str) -> Option<String> {
+    std::env::args().skip_while(|argument| argument != name).nth(1)
+}
+
+fn number(name: &str, usual: u64) -> Result<u64, BoxError> {
+    argument(name)
+        .map_or(Ok(usual), |text| text.parse().map_err(|_| format!("{name} wants a number, not {text}").into()))
+}
+
+const PROCESSORS: usize = 2;
+const FAILS_EACH: u64 = 100;
+/// A process usually has one or two; some more show what they look like.
+const SERVERS_SHOWN: usize = 3;

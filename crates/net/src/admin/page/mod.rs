@@ -1,0 +1,27 @@
+//! The files of the live page, as they are in this folder: no build step, and nothing is fetched from elsewhere.
+
+/// One file as it is served.
+#[derive(Debug)]
+pub(crate) struct PageFile {
+    pub(crate) path: &'static str,
+    pub(crate) content_type: &'static str,
+    pub(crate) text: &'static str,
+}
+
+pub(crate) const FILES: [PageFile; 4] = [
+    PageFile { path: "/", content_type: "text/html; charset=utf-8", text: include_str!("index.html") },
+    PageFile { path: "/page.css", content_type: "text/css; charset=utf-8", text: include_str!("page.css") },
+    PageFile { path: "/page.js", content_type: "text/javascript; charset=utf-8", text: include_str!("page.js") },
+    PageFile { path: "/icon.svg", content_type: "image/svg+xml", text: include_str!("icon.svg") },
+];
+
+impl PageFile {
+    /// Changes with the text: FNV-1a, 64 bits.
+    pub(crate) fn etag(&self) -> String {
+        let hash = self
+            .text
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        format!("\"{hash:016x}\"")
+    }
+}

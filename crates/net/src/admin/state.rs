@@ -1,0 +1,358 @@
+//! Everything there is to see, as `/state` gives it: the names here are an interface.
+//!
+//! Metrics and page are made from the same. *Unknown is null*, never zero; what is not finite is unknown.
+
+use std::time::Duration;
+
+use evenkeel_core::server::Phase;
+use evenkeel_core::stats::Spread;
+use evenkeel_core::{BackendSnapshot, BackendState, LoadReport, Outcome, Refusal, ServerSnapshot, Time};
+use serde::{Serialize, Serializer};
+
+use crate::client::ChannelSnapshot;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct State {
+    pub(crate) version: &'static str,
+    /// Since the admin address was set up, by the process's own clock: what rates are made over.
+    pub(crate) uptime_s: f64,
+    pub(crate) channels: Vec<ChannelState>,
+    pub(crate) servers: Vec<ServerState>,
+    /// Services whose channel did not answer.
+    #[serde(skip)]
+    pub(crate) silent: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ChannelState {
+    pub(crate) service: String,
+    pub(crate) policy: &'static str,
+    pub(crate) subset: Subset,
+    pub(crate) spread: Option<SpreadState>,
+    pub(crate) refused: Counts,
+    pub(crate) ended: Counts,
+    pub(crate) state_changes: Vec<StateChanges>,
+    pub(crate) nonsense_reports: u64,
+    /// Why the last list of backends was not taken, if it was not.
+    pub(crate) list_refused: Option<String>,
+    pub(crate) backends: Vec<BackendView>,
+    /// Why no backend can be used, if none can.
+    #[serde(skip)]
+    pub(crate) trouble: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Subset {
+    pub(crate) algorithm: &'static str,
+    pub(crate) size: usize,
+    pub(crate) known: usize,
+}
+
+/// Over the tasks that are healthy and reported their utilization within [`REPORT_FRESH`].
+#[derive(Debug, Serialize)]
+pub(crate) struct SpreadState {
+    pub(crate) least: f64,
+    pub(crate) mean: f64,
+    pub(crate) most: f64,
+    /// What the others hold and do not use because they are provisioned as the most loaded one is (A17).
+    pub(crate) wasted_cores: f64,
+    pub(crate) tasks: usize,
+}
+
+/// How often a backend went from one state to another.
+#[derive(Debug, Serialize)]
+pub(crate) struct StateChanges {
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+    pub(crate) count: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct BackendView {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) state: &'static str,
+    pub(crate) since_s: f64,
+    pub(crate) retry_in_s: Option<f64>,
+    pub(crate) active: u32,
+    pub(crate) streams: u32,
+    pub(crate) recent_errors: u32,
+    pub(crate) weight: Option<f64>,
+    pub(crate) why: &'static str,
+    pub(crate) last_lost: Option<String>,
+    pub(crate) report: Option<Report>,
+    pub(crate) ended: Counts,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) age_s: f64,
+    pub(crate) utilization: Option<f64>,
+    pub(crate) utilization_slow: Option<f64>,
+    pub(crate) qps: Option<f64>,
+    pub(crate) eps: Option<f64>,
+    pub(crate) in_flight: Option<u32>,
+    pub(crate) runnable: Option<f64>,
+    pub(crate) processors: Option<f64>,
+    pub(crate) latency_ms: Option<f64>,
+}
+
+/// What a server that has stopped, or never began, does not say is null.
+#[derive(Debug, Serialize)]
+pub(crate) struct ServerState {
+    pub(crate) phase: &'static str,
+    pub(crate) since_s: Option<f64>,
+    pub(crate) in_flight: Option<u64>,
+    pub(crate) admitted: Option<u64>,
+    pub(crate) refused: Option<Counts>,
+    pub(crate) unacknowledged: Option<u32>,
+    pub(crate) draining_s: Option<f64>,
+    pub(crate) report: Option<Report>,
+}
+
+/// Numbers by name, in a fixed order.
+#[derive(Debug)]
+pub(crate) struct Counts(pub(crate) Vec<(&'static str, u64)>);
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
+}
+
+impl State {
+    pub(crate) fn new(uptime: Duration) -> Self {
+        State {
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_s: seconds(uptime),
+            channels: Vec::new(),
+            servers: Vec::new(),
+            silent: Vec::new(),
+        }
+    }
+
+    /// Why it is not ready, one line each; nothing where it is.
+    pub(crate) fn trouble(&self) -> Vec<String> {
+        let channels = self.channels.iter().filter_map(|channel| {
+            Some(format!("channel to {}: no usable backend: {}", channel.service, channel.trouble.as_ref()?))
+        });
+        let silent = self.silent.iter().map(|service| format!("channel to {service}: does not answer"));
+        let servers = self.servers.iter().zip(1..).filter(|(server, _)| server.phase != phase_name(Phase::Serving));
+        let servers = servers.map(|(server, number)| format!("server {number}: {}", server.phase));
+        channels.chain(silent).chain(servers).collect()
+    }
+}
+
+impl From<&ChannelSnapshot> for ChannelState {
+    fn from(snapshot: &ChannelSnapshot) -> Self {
+        let client = &snapshot.client;
+        let together = |outcome: Outcome| client.backends.iter().map(|backend| backend.ended(outcome)).sum();
+        let names = snapshot.names.iter().zip(&snapshot.last_lost);
+        let backends = client.backends.iter().zip(names);
+        let is_usable = client.backends.iter().any(|backend| backend.state == BackendState::Healthy);
+        let states = BackendState::ALL.into_iter().zip(client.state_changes);
+        ChannelState {
+            service: snapshot.service.clone(),
+            policy: client.policy,
+            subset: Subset {
+                algorithm: client.algorithm.versioned(),
+                size: client.subset_size,
+                known: client.backends_known,
+            },
+            spread: SpreadState::of(snapshot.now, &client.backends),
+            refused: Counts(Refusal::ALL.map(|reason| (reason.as_str(), client.refused.of(reason))).into()),
+            ended: Counts(Outcome::ALL.map(|outcome| (outcome.as_str(), together(outcome))).into()),
+            state_changes: states.flat_map(|(from, counts)| changes_from(from, counts)).collect(),
+            nonsense_reports: client.nonsense_reports,
+            list_refused: snapshot.list_refused.clone(),
+            backends: backends
+                .map(|(backend, (name, lost))| BackendView::new(snapshot.now, backend, name, lost.as_deref()))
+                .collect(),
+            trouble: (!is_usable).then(|| snapshot.trouble()),
+        }
+    }
+}
+
+fn changes_from(from: BackendState, counts: [u64; BackendState::ALL.len()]) -> impl Iterator<Item = StateChanges> {
+    let others = BackendState::ALL.into_iter().zip(counts).filter(move |(to, _)| *to != from);
+    others.map(move |(to, count)| StateChanges { from: from.as_str(), to: to.as_str(), count })
+}
+
+impl SpreadState {
+    fn of(now: Time, backends: &[BackendSnapshot]) -> Option<Self> {
+        let loads: Vec<(f64, f64)> = backends
+            .iter()
+            .filter(|backend| backend.state == BackendState::Healthy)
+            .filter_map(|backend| backend.report)
+            .filter(|(at, _)| now.since(*at) <= REPORT_FRESH)
+            // One that does not say how many processors it has counts as one.
+            .filter_map(|(_, report)| Some((finite(report.utilization)?, finite(report.processors).unwrap_or(1.0))))
+            .collect();
+        let spread = Spread::of(loads.iter().map(|(utilization, _)| *utilization))?;
+        let wasted: f64 = loads.iter().map(|(utilization, processors)| (spread.most - utilization) * processors).sum();
+        Some(SpreadState {
+            least: spread.least,
+            mean: spread.mean,
+            most: spread.most,
+            wasted_cores: wasted,
+            tasks: spread.count,
+        })
+    }
+}
+
+impl BackendView {
+    fn new(now: Time, backend: &BackendSnapshot, name: &str, last_lost: Option<&str>) -> Self {
+        BackendView {
+            name: name.to_owned(),
+            id: backend.backend.to_string(),
+            state: backend.state.as_str(),
+            since_s: seconds(now.since(backend.since)),
+            retry_in_s: backend.retry_at.filter(|at| *at != Time::NEVER).map(|at| seconds(at.since(now))),
+            active: backend.active,
+            streams: backend.streams,
+            recent_errors: backend.recent_errors,
+            weight: finite(backend.weight),
+            why: backend.why,
+            last_lost: last_lost.map(str::to_owned),
+            report: backend.report.map(|(at, report)| Report::new(now.since(at), &report)),
+            ended: Counts(Outcome::ALL.map(|outcome| (outcome.as_str(), backend.ended(outcome))).into()),
+        }
+    }
+}
+
+impl Report {
+    fn new(age: Duration, report: &LoadReport) -> Self {
+        Report {
+            age_s: seconds(age),
+            utilization: finite(report.utilization),
+            utilization_slow: finite(report.utilization_slow),
+            qps: finite(report.qps),
+            eps: finite(report.eps),
+            in_flight: report.in_flight,
+            runnable: finite(report.runnable),
+            processors: finite(report.processors),
+            latency_ms: report.latency.map(|latency| latency.as_secs_f64() * 1e3),
+        }
+    }
+}
+
+impl From<&ServerSnapshot> for ServerState {
+    fn from(snapshot: &ServerSnapshot) -> Self {
+        ServerState {
+            phase: phase_name(snapshot.phase),
+            since_s: Some(seconds(snapshot.now.since(snapshot.since))),
+            in_flight: Some(snapshot.in_flight),
+            admitted: Some(snapshot.admitted),
+            refused: Some(Counts(vec![("too_late", snapshot.too_late), ("closed", snapshot.closed)])),
+            unacknowledged: snapshot.unacknowledged,
+            draining_s: snapshot.draining_for.map(seconds),
+            report: Some(Report::new(Duration::ZERO, &snapshot.report)),
+        }
+    }
+}
+
+impl ServerState {
+    /// One that says nothing.
+    pub(crate) fn unknown(phase: &'static str) -> Self {
+        ServerState {
+            phase,
+            since_s: None,
+            in_flight: None,
+            admitted: None,
+            refused: None,
+            unacknowledged: None,
+            draining_s: None,
+            report: None,
+        }
+    }
+}
+
+/// The names in labels and JSON, and that of a server that does not answer.
+pub(crate) const PHASES: [&str; 7] = [
+    phase_name(Phase::Starting),
+    phase_name(Phase::Serving),
+    phase_name(Phase::LameDuck),
+    phase_name(Phase::Stopping),
+    phase_name(Phase::Closing),
+    phase_name(Phase::Stopped),
+    SILENT,
+];
+
+/// The phase of a server whose driver does not answer: it was never started, or the process is overwhelmed.
+pub(crate) const SILENT: &str = "silent";
+
+pub(crate) const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Starting => "starting",
+        Phase::Serving => "serving",
+        Phase::LameDuck => "lame_duck",
+        Phase::Stopping => "stopping",
+        Phase::Closing => "closing",
+        Phase::Stopped => "stopped",
+    }
+}
+
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
+}
+
+/// To the microsecond: more would only be digits.
+fn seconds(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1e6).round() / 1e6
+}
+
+/// A report older than this says little about now. Answers bring one each, so only a task that is not used is older.
+const REPORT_FRESH: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::BackendId;
+
+    fn backend(state: BackendState, reported: Time, utilization: f64, processors: Option<f64>) -> BackendSnapshot {
+        BackendSnapshot {
+            backend: BackendId::from_name("a"),
+            state,
+            since: Time::ZERO,
+            retry_at: Some(Time::NEVER),
+            active: 0,
+            streams: 0,
+            recent_errors: 0,
+            weight: Some(f64::INFINITY),
+            why: "",
+            report: Some((
+                reported,
+                LoadReport { utilization: Some(utilization), processors, ..LoadReport::default() },
+            )),
+            ended: [0; Outcome::ALL.len()],
+        }
+    }
+
+    #[test]
+    fn waste_is_in_processors_and_of_healthy_tasks_with_fresh_reports_only() {
+        let (now, old) = (Time::from_secs(100), Time::from_secs(80));
+        let backends = [
+            backend(BackendState::Healthy, now, 0.9, Some(2.0)),
+            backend(BackendState::Healthy, now, 0.5, Some(4.0)),
+            backend(BackendState::Healthy, now, 0.7, None),
+            backend(BackendState::Healthy, old, 0.1, Some(8.0)),
+            backend(BackendState::Healthy, now, f64::NAN, Some(8.0)),
+            backend(BackendState::LameDuck, now, 0.1, Some(8.0)),
+        ];
+
+        let spread = SpreadState::of(now, &backends).unwrap();
+
+        assert_eq!((spread.tasks, spread.least, spread.most), (3, 0.5, 0.9));
+        assert!((spread.wasted_cores - (0.4 * 4.0 + 0.2)).abs() < 1e-9, "{spread:?}");
+        assert!(SpreadState::of(now, &backends[3..]).is_none());
+    }
+
+    #[test]
+    fn what_is_not_finite_or_never_is_null() {
+        let view = BackendView::new(Time::ZERO, &backend(BackendState::Healthy, Time::ZERO, f64::NAN, None), "a", None);
+
+        let json = serde_json::to_value(&view).unwrap();
+
+        assert!(json["weight"].is_null() && json["retry_in_s"].is_null() && json["report"]["utilization"].is_null());
+    }
+}
