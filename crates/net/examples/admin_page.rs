@@ -29,16 +29,15 @@ async fn main() -> Result<(), BoxError> {
     let (backends, down, lame, seconds) = (backends?, down?, lame?, seconds?);
     let listen = argument("--listen").unwrap_or_else(|| "127.0.0.1:0".to_owned());
 
-    let mut addresses = Vec::new();
-    let mut handles = Vec::new();
-    for place in 0..backends {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        addresses.push(listener.local_addr()?);
-        // One that is down closes its port again.
-        if place >= down {
-            handles.push(start(listener, place, backends));
-        }
+    let admin_listener = TcpListener::bind(listen).await?;
+    let mut listeners = Vec::new();
+    for _ in 0..backends {
+        listeners.push(TcpListener::bind("127.0.0.1:0").await?);
     }
+    let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
+    // Ports are closed only when all are open, or the system would give them to the next ones.
+    let running = listeners.into_iter().zip(0..).skip(usize::try_from(down)?);
+    let handles: Vec<Handle> = running.map(|(listener, place)| start(listener, place, backends)).collect();
     let mut config = ChannelConfig::default();
     // One client is all there is: it uses every backend.
     config.client.subset.size = u32::try_from(backends)?.max(1);
@@ -48,9 +47,8 @@ async fn main() -> Result<(), BoxError> {
 
     let admin = Admin::new().with_channel(channel.clone());
     let admin = handles.into_iter().take(SERVERS_SHOWN).fold(admin, Admin::with_server);
-    let listener = TcpListener::bind(listen).await?;
-    println!("http://{}/", listener.local_addr()?);
-    tokio::spawn(admin.serve(listener));
+    println!("http://{}/", admin_listener.local_addr()?);
+    tokio::spawn(admin.serve(admin_listener));
     tokio::select! {
         () = drive(channel) => {}
         () = tokio::time::sleep(Duration::from_secs(seconds)) => {}
