@@ -27,7 +27,9 @@ where
     // So that peers that vanished, or never finish their head, do not hold a connection or a drain.
     builder.http1().timer(TokioTimer::new());
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_TIMEOUT);
-    let mut connection = std::pin::pin!(builder.serve_connection(stream, served));
+    // So that web sockets work, over either.
+    builder.http2().enable_connect_protocol();
+    let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(stream, served));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = reached(&mut stage, Stage::Closing) => {

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
+use rustix::process::Pid;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -22,8 +23,9 @@ type Arrival = (std::net::TcpStream, Arc<Peer>);
 /// The threads, and whose turn it is.
 #[derive(Debug)]
 pub(crate) struct Cores {
-    cores: Vec<Core>,
+    all: Vec<Core>,
     next: usize,
+    threads: Vec<Pid>,
 }
 
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl Cores {
         Fut: Future<Output = ()> + Send + 'static,
     {
         let count = std::thread::available_parallelism()?.get();
-        let mut cores = Vec::with_capacity(count);
+        let (mut cores, mut threads) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for number in 0..count {
             let (arrivals, arriving) = mpsc::unbounded_channel();
             let (started, starting) = oneshot::channel();
@@ -49,7 +51,7 @@ impl Cores {
             std::thread::Builder::new().name(format!("evenkeel-core-{number}")).spawn(move || {
                 let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let (runtime, told) = match built {
-                    Ok(runtime) => (Some(runtime), Ok(())),
+                    Ok(runtime) => (Some(runtime), Ok(rustix::thread::gettid())),
                     Err(error) => (None, Err(error)),
                 };
                 // Who started it may have gone; then the stage says so.
@@ -61,16 +63,21 @@ impl Cores {
                 }
                 drop(at_end);
             })?;
-            starting.await.map_err(|_| io::Error::other("a core ended while it started"))??;
+            threads.push(starting.await.map_err(|_| io::Error::other("a core ended while it started"))??);
             cores.push(Core { arrivals, ended });
         }
-        Ok(Cores { cores, next: 0 })
+        Ok(Cores { all: cores, next: 0, threads })
+    }
+
+    /// Who they are to the system.
+    pub(crate) fn threads(&self) -> &[Pid] {
+        &self.threads
     }
 
     /// Gives a connection to the core whose turn it is.
     pub(crate) fn deal(&mut self, arrival: Arrival) {
-        let core = &self.cores[self.next];
-        self.next = (self.next + 1) % self.cores.len();
+        let core = &self.all[self.next];
+        self.next = (self.next + 1) % self.all.len();
         if core.arrivals.send(arrival).is_err() {
             tracing::error!("a core has ended: its connections are refused");
         }
@@ -78,7 +85,7 @@ impl Cores {
 
     /// Ends when every connection has.
     pub(crate) async fn ended(self) {
-        let ends: Vec<_> = self.cores.into_iter().map(|core| core.ended).collect();
+        let ends: Vec<_> = self.all.into_iter().map(|core| core.ended).collect();
         for ended in ends {
             // Nothing is ever sent: whoever held the other end is gone.
             drop(ended.await);

@@ -2,26 +2,49 @@
 //!
 //! What the system does not say is left out: unknown is not zero.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel_core::Time;
 use evenkeel_core::server::Usage;
+use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::Clock;
 
-/// Reads the CPU time of the process, over the processors it may use: a cgroup's quota counts as fewer of them.
-pub(crate) fn of_process() -> impl FnMut() -> Usage + Send {
+/// The threads that each have connections of their own, once they run: one of them may be full while the others idle.
+pub(crate) type Cores = Arc<OnceLock<Vec<Pid>>>;
+
+/// Reads the CPU time of the process, over the processors it may use: a cgroup's quota counts as fewer of them. Where
+/// cores have connections of their own, the busiest one counts if it is busier.
+pub(crate) fn of_process(cores: Cores) -> impl FnMut() -> Usage + Send {
     let clock = Clock::new();
     let processors = std::thread::available_parallelism().ok().map(|count| count.get() as f64);
-    let mut meter = Meter::default();
-    move || Usage { utilization: meter.read(clock.now(), cpu_time(), processors), processors, runnable: None }
+    let (mut all, mut each) = (Meter::default(), Vec::new());
+    move || {
+        let now = clock.now();
+        let cores = cores.get().map_or(&[][..], Vec::as_slice);
+        each.resize_with(cores.len(), Meter::default);
+        let shares =
+            cores.iter().zip(&mut each).filter_map(|(core, meter)| meter.read(now, of_thread(*core)?, Some(1.0)));
+        let busiest = shares.fold(None, |most: Option<f64>, share| Some(most.map_or(share, |most| most.max(share))));
+        let process = all.read(now, cpu_time(), processors);
+        let utilization = process.map(|share| share.max(busiest.unwrap_or_default()));
+        Usage { utilization, processors, runnable: None }
+    }
 }
 
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
+}
+
+/// Time one thread of this process has run; only Linux says.
+fn of_thread(thread: Pid) -> Option<Duration> {
+    let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
+    let text = std::fs::read_to_string(path).ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Two readings make a share.
@@ -60,13 +83,29 @@ mod tests {
 
     #[test]
     fn work_shows_in_the_reading() {
-        let mut read = of_process();
+        let mut read = of_process(Cores::default());
         read();
+        burn();
+
+        assert!(read().utilization.is_some_and(|share| share > 0.0));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_work_of_a_thread_is_its_own() {
+        let own = rustix::thread::gettid();
+        let idle = std::thread::spawn(rustix::thread::gettid).join().unwrap();
+        let before = of_thread(own).unwrap();
+        burn();
+
+        assert!(of_thread(own).unwrap() > before);
+        assert_eq!(of_thread(idle), None, "one that has ended says nothing");
+    }
+
+    fn burn() {
         let before = cpu_time();
         while cpu_time() < before + Duration::from_millis(20) {
             std::hint::black_box(0);
         }
-
-        assert!(read().utilization.is_some_and(|share| share > 0.0));
     }
 }

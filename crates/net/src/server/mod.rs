@@ -186,7 +186,7 @@ impl Server {
         B::Error: Into<BoxError>,
     {
         let (on_sigterm, per_core) = (self.on_sigterm, self.per_core);
-        let Parts { door, driver, inbox, warm, events, stage } = self.parts(Connections::Told)?;
+        let Parts { door, driver, inbox, warm, events, stage, busy } = self.parts(Connections::Told)?;
         let hub = Arc::clone(&door.hub);
         let prototype = Served { door: Arc::new(door), peer: None, inner: service };
         let watching = stage.clone();
@@ -201,7 +201,10 @@ impl Server {
                 let (served, stage) = serve_one(peer);
                 connection(stream, served, stage)
             };
-            Some(Cores::start(&stage, serve).await?)
+            let cores = Cores::start(&stage, serve).await?;
+            // Nobody else sets it.
+            drop(busy.set(cores.threads().to_vec()));
+            Some(cores)
         } else {
             None
         };
@@ -226,7 +229,8 @@ impl Server {
         let (events, inbox) = self.events;
         let (stage, watching) = self.stage;
         let hub = Arc::new(Hub::new(events.clone(), connections));
-        let usage = self.usage.unwrap_or_else(|| Box::new(cpu::of_process()));
+        let busy = cpu::Cores::default();
+        let usage = self.usage.unwrap_or_else(|| Box::new(cpu::of_process(Arc::clone(&busy))));
         let driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, usage)?;
         let health = Arc::new(Health { hub: Arc::clone(&hub), services: self.health_services });
         let door = Door { gate: driver.gate(), reports: driver.reports(), hub, health, clock, engine: None };
@@ -240,7 +244,7 @@ impl Server {
             // A driver that is gone has no use for it.
             drop(tell.send(Event::Ready));
         });
-        Ok(Parts { door, driver, inbox, warm, events, stage: watching })
+        Ok(Parts { door, driver, inbox, warm, events, stage: watching, busy })
     }
 }
 
@@ -258,6 +262,7 @@ struct Parts {
     warm: Pin<Box<dyn Future<Output = ()> + Send>>,
     events: mpsc::UnboundedSender<Event>,
     stage: watch::Receiver<Stage>,
+    busy: cpu::Cores,
 }
 
 /// Takes connections until the server closes, then waits for them to end.
@@ -285,7 +290,10 @@ impl<L: Accept> Accepting<L> {
                 accepted = self.listener.accept() => match accepted {
                     Ok(stream) => self.on_connection(stream, &serve),
                     // Out of file descriptors and the like: those who wait are accepted a little later.
-                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                    Err(error) => {
+                        tracing::debug!(%error, "a connection could not be accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
                 },
                 Some(_) = self.connections.join_next(), if !self.connections.is_empty() => {}
                 // Warming that panicked can never make it ready.

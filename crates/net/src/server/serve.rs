@@ -42,7 +42,8 @@ impl Door {
         if !self.hub.is_serving() {
             headers.insert(names::STATE, HeaderValue::from_static("lame_duck"));
             headers.insert(names::ENVOY_IMMEDIATE_HEALTH_CHECK_FAIL, HeaderValue::from_static("true"));
-            if of.is_http1 {
+            // One that is being upgraded has said already what becomes of it.
+            if of.is_http1 && !headers.contains_key(http::header::UPGRADE) {
                 headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
         }
