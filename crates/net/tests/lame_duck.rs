@@ -46,7 +46,7 @@ async fn curl_reads_a_report_and_keeps_its_connection() {
     let server = start().await;
     until("it is ready", async || server.handle.snapshot().await.unwrap().phase == Phase::Serving).await;
 
-    // Debian's curl 7.88 breaks off when it uses a connection of HTTP/2 again, whoever serves.
+    // Debian's curl 7.88 breaks off when it uses a connection of HTTP/2 again; hyper's and gRPC's clients do not.
     let twice = ["/0", "/0"];
     let table = [("--http1.1", "HTTP/1.1 200 OK", &twice[..]), ("--http2-prior-knowledge", "HTTP/2 200", &twice[..1])];
     for (version, status, paths) in table {

@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use plain::{fetch, get};
 use support::{listener, until};
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -67,7 +67,7 @@ async fn it_listens_at_an_address_in_any_form_and_is_ready_at_once() {
 
     for address in [one, two, three, four] {
         until("it listens", async || tokio::net::TcpStream::connect(address).await.is_ok()).await;
-        until("it is ready", async || !fetch(address, "/").await.0.headers.contains_key("evenkeel-state")).await;
+        assert!(!fetch(address, "/").await.0.headers.contains_key("evenkeel-state"));
     }
 }
 
@@ -243,4 +243,33 @@ async fn a_listener_of_another_kind_takes_its_place() {
 
         assert_eq!(answer.status(), 200);
     }
+}
+
+#[tokio::test]
+async fn a_connection_may_become_something_else() {
+    let listener = listener().await;
+    let address = listener.local_addr().unwrap();
+    let upgrading = service_fn(|mut request: http::Request<Incoming>| async move {
+        tokio::spawn(async move {
+            let upgraded = hyper::upgrade::on(&mut request).await.unwrap();
+            let (mut from, mut to) = tokio::io::split(TokioIo::new(upgraded));
+            tokio::io::copy(&mut from, &mut to).await.unwrap();
+        });
+        let head = http::Response::builder().status(101).header("connection", "upgrade").header("upgrade", "echo");
+        Ok::<_, Infallible>(head.body(String::new()).unwrap())
+    });
+    let server = Server::new().without_signals().ready_later();
+    tokio::spawn(server.serve(listener, upgrading));
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nhello").await.unwrap();
+
+    let mut read = Vec::new();
+    until("it echoes", async || {
+        stream.read_buf(&mut read).await.unwrap();
+        read.ends_with(b"\r\n\r\nhello")
+    })
+    .await;
+    let head = String::from_utf8(read).unwrap().to_lowercase();
+    assert!(head.starts_with("http/1.1 101") && head.contains("connection: upgrade"), "{head}");
 }

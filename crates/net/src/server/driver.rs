@@ -64,6 +64,12 @@ impl Driver {
         Arc::clone(&self.reports)
     }
 
+    /// Ready from the first request on.
+    pub(crate) fn begin_ready(&mut self) {
+        self.on_event(Event::Ready);
+        self.act();
+    }
+
     /// Runs until the server has stopped.
     pub(crate) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Event>) {
         while *self.stage.borrow() != Stage::Stopped {

@@ -231,18 +231,19 @@ impl Server {
         let hub = Arc::new(Hub::new(events.clone(), connections));
         let busy = cpu::Cores::default();
         let usage = self.usage.unwrap_or_else(|| Box::new(cpu::of_process(Arc::clone(&busy))));
-        let driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, usage)?;
+        let mut driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, usage)?;
+        if matches!(self.warming, Warming::AtOnce) {
+            driver.begin_ready();
+        }
         let health = Arc::new(Health { hub: Arc::clone(&hub), services: self.health_services });
         let door = Door { gate: driver.gate(), reports: driver.reports(), hub, health, clock, engine: None };
         let (warming, tell) = (self.warming, events.clone());
         let warm = Box::pin(async move {
-            match warming {
-                Warming::AtOnce => {}
-                Warming::First(work) => work.await,
-                Warming::Later => return,
+            if let Warming::First(work) = warming {
+                work.await;
+                // A driver that is gone has no use for it.
+                drop(tell.send(Event::Ready));
             }
-            // A driver that is gone has no use for it.
-            drop(tell.send(Event::Ready));
         });
         Ok(Parts { door, driver, inbox, warm, events, stage: watching, busy })
     }
