@@ -1,4 +1,4 @@
-//! Bars, profiles, tables and paragraphs in plain text, at most 80 columns wide.
+//! Bars, tables and paragraphs in plain text, at most 80 columns wide.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -21,7 +21,7 @@ impl Paint {
         self.with("1", text)
     }
 
-    /// For bars and profiles.
+    /// For bars.
     pub(crate) fn picture(self, text: &str) -> String {
         self.with("36", text)
     }
@@ -42,18 +42,6 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
         bar.push(EIGHTHS_WIDE[filled % 8]);
     }
     bar + &" ".repeat(width - filled.div_ceil(8))
-}
-
-/// Heights of `values` in `width` columns, each the mean of its part, as two lines: the upper one goes from `middle` to
-/// twice that, the lower one from nothing to `middle`.
-pub(crate) fn profile(values: &[f64], middle: f64, width: usize) -> [String; 2] {
-    let columns = width.min(values.len());
-    let height = |column: usize| {
-        let part = &values[column * values.len() / columns..(column + 1) * values.len() / columns];
-        part.iter().sum::<f64>() / part.len() as f64 / middle
-    };
-    let line = |from: f64| (0..columns).map(|column| EIGHTHS_HIGH[eighths(height(column) - from, 1)]).collect();
-    [line(1.0), line(0.0)]
 }
 
 /// `share` of `cells`, in eighths of one. A share that is no number is nothing.
@@ -127,7 +115,6 @@ pub(crate) fn percent(share: f64) -> String {
 
 const COLUMNS: usize = 80;
 const EIGHTHS_WIDE: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-const EIGHTHS_HIGH: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 #[cfg(test)]
 mod tests {
@@ -140,14 +127,6 @@ mod tests {
         for share in [0.0, 1.0, 7.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(bar(share, 10).chars().count(), 10, "{share}");
         }
-    }
-
-    #[test]
-    fn a_profile_averages_what_does_not_fit() {
-        assert_eq!(profile(&[1.0, 1.0, 8.0, 8.0], 8.0, 2), ["  ", "▁█"]);
-        assert_eq!(profile(&[0.0, 8.0, 12.0, 99.0], 8.0, 60), ["  ▄█", " ███"]);
-        assert_eq!(profile(&[], 8.0, 60), ["", ""]);
-        assert_eq!(profile(&[0.0], 0.0, 60), [" ", " "]);
     }
 
     #[test]

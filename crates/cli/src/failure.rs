@@ -10,16 +10,21 @@ use evenkeel_core::plan::BadChange;
 pub(crate) enum Failure {
     /// The arguments cannot be carried out; the text names the field and the fix.
     Usage(String),
+    /// It was begun and could not be carried out; the text says why and what to do.
+    Run(String),
+    /// Somebody pressed Ctrl-C; what there was to say has been said.
+    Interrupted,
     /// The result could not be written.
     Output(io::Error),
 }
 
 impl Failure {
-    /// 2 for usage, as the argument parser has it; 1 for the rest.
+    /// 2 for usage, as the argument parser has it; 130 for Ctrl-C, as shells have it; 1 for the rest.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
-            Failure::Output(_) => 1,
+            Failure::Run(_) | Failure::Output(_) => 1,
+            Failure::Interrupted => 130,
         }
     }
 
@@ -32,7 +37,8 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(what) => write!(f, "{what}"),
+            Failure::Usage(what) | Failure::Run(what) => write!(f, "{what}"),
+            Failure::Interrupted => write!(f, "interrupted"),
             Failure::Output(error) => write!(f, "cannot write the result to stdout: {error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! The `evenkeel` command: plans subsets, and shows the decisions of the core at work.
+//! The `evenkeel` command: a demo of real processes, a backend to try things on, load for it, and plans of subsets.
 //!
 //! With `--json` or `--dump` stdout is exactly one JSON document; everything else goes to stderr.
 
@@ -8,7 +8,9 @@ mod args;
 mod cmd;
 mod draw;
 mod failure;
+mod load;
 mod progress;
+mod work;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -19,6 +21,10 @@ use clap::error::ErrorKind;
 use args::{Cli, Command};
 use failure::Failure;
 
+/// Takes 7 to 16 % off the processor time of a call where many are in flight (DESIGN §6.16).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -27,6 +33,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(Failure::Interrupted) => ExitCode::from(Failure::Interrupted.exit_code()),
         Err(failure) => {
             // Where stderr is gone too there is nobody left to tell; the exit code still says it.
             drop(write!(io::stderr(), "{}", draw::error_text(&format!("error: {failure}"))));
@@ -48,8 +55,10 @@ fn refuse(error: &clap::Error) -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match cli.command {
-        Command::Plan(args) => cmd::plan::run(&args, &mut out)?,
         Command::Demo(args) => cmd::demo::run(&args, &mut out)?,
+        Command::Backend(args) => cmd::backend::run(&args, &mut out)?,
+        Command::Call(args) => cmd::call::run(&args, &mut out)?,
+        Command::Plan(args) => cmd::plan::run(&args, &mut out)?,
     }
     Ok(out.flush()?)
 }

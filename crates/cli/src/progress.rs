@@ -21,6 +21,29 @@ impl Progress {
         Progress(Some(ProgressBar::new(steps).with_style(style).with_message(work)))
     }
 
+    /// A bar of so many steps with a line of news behind it.
+    pub(crate) fn bar_with_news(work: &'static str, steps: u64) -> Self {
+        let style = ProgressStyle::with_template("{prefix} {bar:20} {msg}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        Progress(Some(ProgressBar::new(steps).with_style(style).with_prefix(work)))
+    }
+
+    /// So many are done in all, and this is what there is to say.
+    pub(crate) fn show(&self, steps: u64, news: String) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(steps);
+            bar.set_message(news);
+        }
+    }
+
+    /// Says this above the bar, or on stderr where no bar is seen.
+    pub(crate) fn say(&self, what: &str) {
+        match &self.0 {
+            Some(bar) if !bar.is_hidden() => bar.println(what),
+            _ => announce(what),
+        }
+    }
+
     /// So many more are done.
     pub(crate) fn advance(&self, steps: u64) {
         if let Some(bar) = &self.0 {

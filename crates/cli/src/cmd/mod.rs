@@ -1,4 +1,45 @@
 //! One module for each command. Each computes its figures first, and then prints them as JSON or as pictures.
 
+pub(crate) mod backend;
+pub(crate) mod call;
 pub(crate) mod demo;
 pub(crate) mod plan;
+
+use std::io;
+use std::net::SocketAddr;
+
+use evenkeel::admin::Admin;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+use crate::failure::Failure;
+
+/// What the commands with sockets run on: a thread for each processor.
+fn runtime() -> Result<Runtime, Failure> {
+    let built = Builder::new_multi_thread().enable_all().build();
+    built.map_err(|error| Failure::Run(format!("no threads can be started: {error}")))
+}
+
+/// Listens there, or says which option to change.
+async fn bind(option: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another process listens there: stop it, or choose another port, 0 for a free one"
+            }
+            io::ErrorKind::AddrNotAvailable => "this machine has no such address: use 127.0.0.1 or one of its own",
+            io::ErrorKind::PermissionDenied => "ports below 1024 are for the system: choose a higher one",
+            _ => "choose another address",
+        };
+        Failure::Run(format!("cannot listen on {option} {address}: {error}; {advice}"))
+    })
+}
+
+/// Shows what there is to see on that address, as long as `helping` is kept; says where it is.
+async fn show(admin: Admin, address: SocketAddr, helping: &mut JoinSet<()>) -> Result<SocketAddr, Failure> {
+    let listener = bind("--admin", address).await?;
+    let address = listener.local_addr()?;
+    helping.spawn(async move { match admin.serve(listener).await {} });
+    Ok(address)
+}

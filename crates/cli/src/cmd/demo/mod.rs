@@ -1,134 +1,240 @@
-//! `evenkeel demo`: subsetting and request policies in pictures, computed live by the decision core.
+//! `evenkeel demo`: backend processes of unequal speed, a client that drives them, and how even it was.
 
-mod conclusions;
-mod load;
-mod machine;
-mod pictures;
-mod tally;
-mod world;
+mod fleet;
+mod scene;
+mod summary;
+mod text;
 
 use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::Duration;
 
-use evenkeel_core::PolicyName;
-use evenkeel_core::client::subset::Algorithm;
-use evenkeel_core::plan::{Dealt, Shape};
+use evenkeel::admin::Admin;
+use evenkeel::client::{ChannelSnapshot, Fixed, Tcp};
+use evenkeel::clock::Clock;
+use evenkeel::{Channel, ChannelConfig};
 use evenkeel_core::stats::Spread;
-use serde::Serialize;
+use evenkeel_core::{BackendSnapshot, BackendState, Criticality, Rng};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 use crate::args::DemoArgs;
-use crate::draw::Paint;
+use crate::cmd::{runtime, show};
+use crate::draw::{Paint, counted, percent};
 use crate::failure::Failure;
+use crate::load::{Arrivals, Caller, End, Form, Gaps, Load, Pace, ms_text};
 use crate::progress::Progress;
-use world::{CORES, Scenario, Trouble, World};
+use fleet::Member;
+use scene::Costs;
+use summary::Summary;
 
-/// Everything the demo shows, as plain data.
-#[derive(Debug, Serialize)]
-pub(crate) struct Demo {
-    seed: u64,
-    /// Simulated, of each world.
-    seconds: u32,
-    subsetting: Vec<Subsetting>,
-    policies: Vec<PolicyRun>,
-}
-
-/// 300 clients of 300 backends, dealt one way.
-#[derive(Debug, Serialize)]
-struct Subsetting {
-    algorithm: &'static str,
-    size: u32,
-    least: f64,
-    mean: f64,
-    most: f64,
-    /// Connections of each backend, ascending.
-    #[serde(skip)]
-    connections: Vec<f64>,
-}
-
-/// What one policy made of the same requests.
-#[derive(Debug, Serialize)]
-struct PolicyRun {
-    policy: &'static str,
-    utilization: Vec<f64>,
-    spread: Extent,
-    wasted_cores: f64,
-    latency_ms: Latency,
-    requests: u64,
-    /// Of the requests sent while the first backend failed all of its own, the share that went there.
-    sinkhole_share: f64,
-    /// The same where its failures look like answers, so that no policy can tell.
-    hidden_sinkhole_share: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Extent {
-    least: f64,
-    mean: f64,
-    most: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Latency {
-    p50: f64,
-    p99: f64,
-}
-
-/// Computes everything, then prints it.
+/// Plays, and prints what was found.
 pub(crate) fn run(args: &DemoArgs, out: &mut impl Write) -> Result<(), Failure> {
-    let progress = match args.seconds {
-        ..=SECONDS_SHORT => Progress::hidden(),
-        _ => Progress::bar("simulating", (PolicyName::BUILT.len() * TROUBLES.len()) as u64),
+    runtime()?.block_on(play(args, out))
+}
+
+async fn play(args: &DemoArgs, out: &mut impl Write) -> Result<(), Failure> {
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let speeds: Vec<f64> = (0..args.backends).map(scene::speed_of).collect();
+    let (mut members, channel) = tokio::select! {
+        started = start(args, &speeds) => started?,
+        // What was started ends when it is dropped.
+        _ = interrupts.recv() => return Err(Failure::Interrupted),
     };
-    let run_policy = |policy| run_policy(policy, args, &progress);
-    let demo = Demo {
-        seed: args.seed,
-        seconds: args.seconds,
-        subsetting: DEALINGS.into_iter().map(|dealing| subsetting(dealing, args.seed)).collect::<Result<_, _>>()?,
-        policies: PolicyName::BUILT.into_iter().map(run_policy).collect::<Result<_, _>>()?,
+    // Ends with this function.
+    let mut helping = JoinSet::new();
+    let restarted = scene::restarted(&speeds);
+    let rate = scene::rate(&speeds, restarted);
+    let progress = Progress::bar_with_news("demo", u64::from(args.seconds) * 1000);
+    let page = if args.headless {
+        None
+    } else {
+        Some(show(Admin::new().with_channel(channel.clone()), ANY_PORT, &mut helping).await?)
     };
-    progress.finish();
-    if args.json {
-        serde_json::to_writer(&mut *out, &demo)?;
-        return Ok(writeln!(out)?);
+    for line in opening(args, &speeds, rate, page) {
+        if args.json {
+            progress.say(&line);
+        } else {
+            writeln!(out, "{line}")?;
+        }
     }
-    Ok(pictures::write(out, Paint::for_stdout(), &demo)?)
-}
-
-fn subsetting((algorithm, size): (Algorithm, u32), seed: u64) -> Result<Subsetting, Failure> {
-    let dealt = Dealt::new(Shape { clients: TASKS, backends: TASKS, size }, algorithm, seed)?;
-    let mut connections = dealt.connections();
-    connections.sort_unstable();
-    let Spread { least, mean, most, .. } = dealt.spread();
-    let connections = connections.into_iter().map(f64::from).collect();
-    Ok(Subsetting { algorithm: algorithm.versioned(), size, least, mean, most, connections })
-}
-
-fn run_policy(policy: PolicyName, args: &DemoArgs, progress: &Progress) -> Result<PolicyRun, Failure> {
-    let of = |trouble| {
-        let tally = World::run(Scenario { policy, seed: args.seed, seconds: args.seconds, trouble });
-        progress.advance(1);
-        tally
+    out.flush()?;
+    let run = Run { args, load: Load::new(caller(&channel)), channel: &channel, progress: &progress };
+    let ended = run.drive(rate, restarted.map(|number| &mut members[number]), &mut interrupts).await?;
+    let (took, tally) = (run.load.elapsed(), run.load.tally());
+    progress.finish();
+    let snapshot = snapshot(&channel).await?;
+    let members = tokio::select! {
+        stopped = stop(members, ended) => stopped?,
+        _ = interrupts.recv() => return Err(Failure::Interrupted),
     };
-    let [calm, told, hidden] = TROUBLES.map(of);
-    let calm = calm?;
-    let spread = Spread::of(calm.utilization().iter().copied());
-    let Spread { least, mean, most, wasted, .. } = spread.expect("a world has backends");
-    Ok(PolicyRun {
-        policy: policy.as_str(),
-        utilization: calm.utilization().to_vec(),
-        spread: Extent { least, mean, most },
-        wasted_cores: wasted * f64::from(CORES),
-        latency_ms: Latency { p50: calm.latency_ms(0.5), p99: calm.latency_ms(0.99) },
-        requests: calm.requests(),
-        sinkhole_share: told?.share_late(0),
-        hidden_sinkhole_share: hidden?.share_late(0),
-    })
+    let summary = Summary::new(took, &members, &tally, &snapshot);
+    if args.json {
+        serde_json::to_writer(&mut *out, &summary)?;
+        writeln!(out)?;
+    } else {
+        text::write(out, Paint::for_stdout(), &summary)?;
+    }
+    match ended {
+        Ended::ByItself => Ok(()),
+        Ended::Interrupted => Err(Failure::Interrupted),
+    }
 }
 
-/// The worlds of each policy.
-const TROUBLES: [Trouble; 3] = [Trouble::None, Trouble::Sinkhole, Trouble::HiddenSinkhole];
-/// About two seconds of real time.
-const SECONDS_SHORT: u32 = 60;
-/// Clients, and backends: the size of the published pictures.
-const TASKS: u32 = 300;
-const DEALINGS: [(Algorithm, u32); 4] =
-    [(Algorithm::Random, 90), (Algorithm::Random, 30), (Algorithm::Rounds, 10), (Algorithm::Even, 20)];
+/// What is about to be seen.
+fn opening(args: &DemoArgs, speeds: &[f64], rate: f64, page: Option<SocketAddr>) -> Vec<String> {
+    let (count, seconds, policy, seed) = (counted(args.backends, "backend"), args.seconds, args.policy, args.seed);
+    let capacity: f64 = speeds.iter().sum();
+    let mut lines = vec![
+        format!("{count}, a process each, that together work as fast as {capacity:.1} processors"),
+        format!("{rate:.0} requests a second for {seconds} s, dealt by {policy}, seed {seed}"),
+    ];
+    lines.extend(page.map(|address| format!("live page: http://{address}/")));
+    lines
+}
+
+fn caller(channel: &Channel) -> Caller {
+    Caller {
+        clock: Clock::new(),
+        channel: channel.clone(),
+        form: Form::Grpc,
+        criticality: Criticality::Critical,
+        customer: None,
+        deadline: DEADLINE,
+    }
+}
+
+/// The backends, and a channel that is connected to all of them.
+async fn start(args: &DemoArgs, speeds: &[f64]) -> Result<(Vec<Member>, Channel), Failure> {
+    let started = (0..).zip(speeds).map(|(number, &speed)| Member::start(number, speed));
+    let mut members = started.collect::<Result<Vec<Member>, Failure>>()?;
+    for member in &mut members {
+        member.listening().await?;
+    }
+    let mut config = ChannelConfig::default();
+    config.client.policy = args.policy;
+    config.client.subset.size = args.backends;
+    config.seed = Some(args.seed);
+    let backends = Fixed::new(members.iter().map(|member| member.address));
+    let failed = |error| Failure::Run(format!("the backends cannot be reached: {error}"));
+    let channel = Channel::with(config, Tcp, SERVICE, backends).map_err(failed)?.usable().await.map_err(failed)?;
+    let all_healthy = async {
+        let is_healthy = |backend: &&BackendSnapshot| backend.state == BackendState::Healthy;
+        loop {
+            let known = snapshot(&channel).await?;
+            if known.client.backends.iter().filter(is_healthy).count() == speeds.len() {
+                return Ok::<(), Failure>(());
+            }
+            tokio::time::sleep(LOOK_EVERY / 10).await;
+        }
+    };
+    let late = |_| Failure::Run("not all backends could be connected to within 20 s".to_owned());
+    tokio::time::timeout(CONNECTED_MOST, all_healthy).await.map_err(late)??;
+    Ok((members, channel))
+}
+
+/// Why a run is over.
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    ByItself,
+    Interrupted,
+}
+
+/// The demo while it runs.
+struct Run<'a> {
+    args: &'a DemoArgs,
+    load: Load,
+    channel: &'a Channel,
+    progress: &'a Progress,
+}
+
+impl Run<'_> {
+    /// Drives until the time is over and the restart done.
+    async fn drive(
+        &self,
+        rate: f64,
+        restarted: Option<&mut Member>,
+        interrupts: &mut Signal,
+    ) -> Result<Ended, Failure> {
+        let Run { args, load, channel, progress } = self;
+        let mut costs = Costs(Rng::for_stream(args.seed, COSTS));
+        let arrivals = Arrivals { rate, gaps: Gaps::Drawn(Rng::for_stream(args.seed, ARRIVALS)) };
+        let pace = Pace::Open { arrivals, in_flight_most: u32::MAX };
+        let end = End::After(Duration::from_secs(args.seconds.into()));
+        let all_done = async {
+            let running = load.run(pace, end, Box::new(move || costs.next()));
+            tokio::join!(running, self.restart(restarted)).1
+        };
+        let mut all_done = std::pin::pin!(all_done);
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        loop {
+            tokio::select! {
+                done = all_done.as_mut() => return done.map(|()| Ended::ByItself),
+                _ = interrupts.recv() => return Ok(Ended::Interrupted),
+                _ = looks.tick() => {
+                    let snapshot = snapshot(channel).await?;
+                    progress.show(load.elapsed().as_millis() as u64, news(load, &snapshot));
+                }
+            }
+        }
+    }
+
+    /// A third of the way, one of them.
+    async fn restart(&self, member: Option<&mut Member>) -> Result<(), Failure> {
+        let Some(member) = member else { return Ok(()) };
+        tokio::time::sleep(Duration::from_secs(self.args.seconds.into()) / 3).await;
+        self.progress.say(&format!("{} gets SIGTERM: it drains, ends, and is started again", member.address));
+        member.restart(Clock::new()).await?;
+        self.progress.say(&format!("{} is back after {:.1} s", member.address, member.away.as_secs_f64()));
+        Ok(())
+    }
+}
+
+/// The state of things in a line.
+fn news(load: &Load, snapshot: &ChannelSnapshot) -> String {
+    let tally = load.tally();
+    let reports = snapshot.client.backends.iter().filter_map(|backend| backend.report?.1.utilization);
+    let spread = Spread::of(reports).map_or_else(String::new, |spread| {
+        let [least, mean, most] = [spread.least, spread.mean, spread.most].map(percent);
+        format!("load {least}/{mean}/{most}, ")
+    });
+    let (answered, p99) = (tally.answered(), ms_text(tally.latency.ms(0.99)));
+    format!("{spread}{answered} answered, {} failed, p99 {p99} ms", tally.failed())
+}
+
+/// All of them at once, so that this takes as long as one.
+async fn stop(members: Vec<Member>, ended: Ended) -> Result<Vec<Member>, Failure> {
+    let most = match ended {
+        Ended::ByItself => STOP_MOST,
+        Ended::Interrupted => INTERRUPTED_STOP_MOST,
+    };
+    let mut stopping = JoinSet::new();
+    for (number, mut member) in members.into_iter().enumerate() {
+        stopping.spawn(async move { member.stop(most).await.map(|()| (number, member)) });
+    }
+    let mut stopped = Vec::new();
+    while let Some(member) = stopping.join_next().await {
+        stopped.push(member.map_err(|error| Failure::Run(error.to_string()))??);
+    }
+    stopped.sort_by_key(|(number, _)| *number);
+    Ok(stopped.into_iter().map(|(_, member)| member).collect())
+}
+
+async fn snapshot(channel: &Channel) -> Result<ChannelSnapshot, Failure> {
+    channel.snapshot().await.ok_or_else(|| Failure::Run("the channel has ended".to_owned()))
+}
+
+/// What the service is called on the wire and in figures.
+const SERVICE: &str = "demo";
+/// The page is for whoever sits here.
+const ANY_PORT: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+/// Generous: what fails is to fail for another reason.
+const DEADLINE: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+const CONNECTED_MOST: Duration = Duration::from_secs(20);
+/// Longer than a drain may take.
+const STOP_MOST: Duration = Duration::from_secs(40);
+/// Whoever pressed Ctrl-C does not want to wait.
+const INTERRUPTED_STOP_MOST: Duration = Duration::from_secs(5);
+const ARRIVALS: u64 = 1;
+const COSTS: u64 = 2;

@@ -1,29 +1,16 @@
-//! What can be typed. Help texts are here, next to the fields they explain; bad values are refused here where one
-//! value alone shows it.
+//! What can be typed after `evenkeel plan`.
 
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use evenkeel_core::client::subset::Algorithm;
 use evenkeel_core::plan::{BadChange, COUNT_MOST, Change};
 
-/// Spread load evenly over backend tasks: plan subsets, watch decisions at work
-#[derive(Debug, Parser)]
-#[command(name = "evenkeel", version, max_term_width = 80, arg_required_else_help = true, after_help = EXAMPLES)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Plan(PlanArgs),
-    Demo(DemoArgs),
-}
+use super::values::{number, seed, whole_number};
 
 /// Choose a subset size: how even it is, what it costs, what changes move
 ///
 /// Deals a subset of the backends to every client with the code that clients run, and counts connections.
 #[derive(Debug, Args)]
-#[command(max_term_width = 80, after_help = PLAN_EXAMPLES)]
+#[command(max_term_width = 80, after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
     /// Client tasks
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
@@ -72,46 +59,12 @@ pub(crate) struct PlanArgs {
     pub(crate) dump: bool,
 }
 
-/// Watch a simulation that drives the decision core: subsets and policies
-///
-/// No process is started and no socket opened: clients and servers of the decision core run on an event queue in
-/// simulated time. The same seed gives the same numbers.
-#[derive(Debug, Args)]
-#[command(max_term_width = 80, after_help = DEMO_EXAMPLES)]
-pub(crate) struct DemoArgs {
-    /// What arrivals, costs and choices are drawn from
-    #[arg(long, value_name = "N", value_parser = seed, default_value_t = 0, allow_negative_numbers = true)]
-    pub(crate) seed: u64,
-
-    /// Simulated seconds of each world, 1 to 600
-    #[arg(long, value_name = "S", value_parser = seconds, default_value_t = 20, allow_negative_numbers = true)]
-    pub(crate) seconds: u32,
-
-    /// Print the figures as one JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 fn count(text: &str) -> Result<u32, String> {
     whole_number(text, 1, COUNT_MOST)
 }
 
-fn seconds(text: &str) -> Result<u32, String> {
-    whole_number(text, 1, SECONDS_MOST)
-}
-
-fn whole_number(text: &str, least: u32, most: u32) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| format!("write a whole number from {least} to {most}"))
-}
-
-fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("write a whole number from 0 to {}", u64::MAX))
-}
-
 fn burst(text: &str) -> Result<f64, String> {
-    let times = text.parse().ok().filter(|times| (1.0..=BURST_MOST).contains(times));
-    times.ok_or_else(|| format!("write a number from 1 to {BURST_MOST}"))
+    number(text, 1.0, BURST_MOST)
 }
 
 fn algorithm(text: &str) -> Result<Algorithm, String> {
@@ -122,17 +75,10 @@ fn change(text: &str) -> Result<Change, BadChange> {
     text.parse()
 }
 
-/// About half a minute of real time.
-const SECONDS_MOST: u32 = 600;
 /// A client at a thousand times its mean is idle otherwise: no subset size evens that out.
 const BURST_MOST: f64 = 1_000.0;
 
 const EXAMPLES: &str = "\
-Examples:
-  evenkeel demo                                 see it at work
-  evenkeel plan --clients 300 --backends 300    which subset size, and why";
-
-const PLAN_EXAMPLES: &str = "\
 Examples:
   evenkeel plan --clients 300 --backends 300
   evenkeel plan --clients 40 --backends 300 --burst 3
@@ -140,23 +86,11 @@ Examples:
   evenkeel plan --clients 300 --backends 300 --change -25%b --change +1c --json
   evenkeel plan --clients 3 --backends 40 --dump";
 
-const DEMO_EXAMPLES: &str = "\
-Examples:
-  evenkeel demo
-  evenkeel demo --seed 7 --seconds 60
-  evenkeel demo --json";
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use evenkeel_core::plan::Shape;
 
     use super::*;
-
-    #[test]
-    fn the_arguments_do_not_contradict_each_other() {
-        Cli::command().debug_assert();
-    }
 
     #[test]
     fn counts_are_those_core_deals_to() {
@@ -173,9 +107,6 @@ mod tests {
         }
         for text in ["0.9", "-1", "", "NaN", "inf", "1e9"] {
             assert_eq!(burst(text).unwrap_err(), "write a number from 1 to 1000", "{text:?}");
-        }
-        for text in ["-1", "", "NaN", "18446744073709551616"] {
-            assert!(seed(text).is_err(), "{text:?}");
         }
     }
 }

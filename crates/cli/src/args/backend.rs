@@ -1,0 +1,80 @@
+//! What can be typed after `evenkeel backend`.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+use super::values::{address, number, ratio, seed, whole_number};
+
+/// Run a service to try things on: it works, waits, answers or fails as asked
+///
+/// Serves gRPC (evenkeel.demo.v1.Demo/Work, with reflection) and plain HTTP (path /work) on one port. Both take cpu_us,
+/// sleep_us, bytes and fail_ratio: as fields of the message, or as parameters of the query.
+///
+/// SIGTERM or Ctrl-C make it a lame duck; it ends once everything that arrived is answered.
+#[derive(Debug, Args)]
+#[command(max_term_width = 80, after_help = EXAMPLES)]
+pub(crate) struct BackendArgs {
+    /// Where to listen; port 0 takes a free one, and the first line on stdout says which
+    #[arg(long, value_name = "ADDR", value_parser = address, default_value = "127.0.0.1:50051")]
+    pub(crate) listen: SocketAddr,
+
+    /// Serve metrics, state and a live page here; not served without it
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(crate) admin: Option<SocketAddr>,
+
+    /// Share N virtual processors by timers instead of using real ones, so that many backends fit on a small machine
+    #[arg(long, value_name = "N", value_parser = virtual_cores, allow_negative_numbers = true)]
+    pub(crate) virtual_cores: Option<u32>,
+
+    /// What utilization is measured against [default: the processors there are]
+    #[arg(long, value_name = "CORES", value_parser = cores, allow_negative_numbers = true)]
+    pub(crate) reserved_cpu: Option<f64>,
+
+    /// How fast it works: at 0.5 everything takes twice the processor time
+    #[arg(long, value_name = "FACTOR", value_parser = speed, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(crate) speed: f64,
+
+    /// How long it stays a lame duck after it has started
+    #[arg(long, value_name = "SECONDS", value_parser = start_up, default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) start_up: f64,
+
+    /// Share of all requests that fail at once, as on a broken machine
+    #[arg(long, value_name = "RATIO", value_parser = ratio, default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) error_rate: f64,
+
+    /// What failures are drawn from
+    #[arg(long, value_name = "N", value_parser = seed, default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) seed: u64,
+
+    /// Print a JSON document in a line when it listens, and another when it has stopped
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// End at once when stdin is closed: whoever started it is gone
+    #[arg(long, hide = true)]
+    pub(crate) exit_with_stdin: bool,
+}
+
+fn virtual_cores(text: &str) -> Result<u32, String> {
+    whole_number(text, 1, 1024)
+}
+
+fn cores(text: &str) -> Result<f64, String> {
+    number(text, 0.01, 1024.0)
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    number(text, 0.01, 100.0)
+}
+
+fn start_up(text: &str) -> Result<f64, String> {
+    number(text, 0.0, 3600.0)
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  evenkeel backend
+  evenkeel backend --listen 127.0.0.1:50052 --speed 0.5 --admin 127.0.0.1:9901
+  evenkeel backend --listen 127.0.0.1:0 --virtual-cores 4 --json
+  curl '127.0.0.1:50051/work?cpu_us=2000&bytes=10'";

@@ -1,0 +1,138 @@
+//! `evenkeel backend`: a real service to try things on.
+
+mod processors;
+mod sharing;
+mod worker;
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::RawQuery;
+use evenkeel::admin::Admin;
+use evenkeel::clock::Clock;
+use evenkeel::server::Handle;
+use evenkeel_core::Rng;
+use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tonic::service::Routes;
+
+use crate::args::BackendArgs;
+use crate::cmd::{bind, runtime, show};
+use crate::failure::Failure;
+use crate::work::{DESCRIPTORS, DemoServer};
+use processors::{Processors, Virtual};
+use worker::{Worker, answer_http, answer_unknown};
+
+/// What a backend says on stdout with `--json`, a line each.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// It can be connected to.
+    Listening { listen: String, admin: Option<String> },
+    /// It has answered everything and ends.
+    Stopped { requests: u64, busy_core_s: f64 },
+}
+
+/// Serves until it is told to stop.
+pub(crate) fn run(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> {
+    if args.exit_with_stdin {
+        std::thread::spawn(exit_with_stdin);
+    }
+    runtime()?.block_on(serve(args, out))
+}
+
+async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> {
+    let listener = bind("--listen", args.listen).await?;
+    let name = listener.local_addr()?.to_string();
+    // Ends with this function.
+    let mut helping = JoinSet::new();
+    let processors = match args.virtual_cores {
+        None => Processors::Real { speed: args.speed },
+        Some(count) => {
+            let cores = Arc::new(Virtual::new(Clock::new(), count, args.speed));
+            helping.spawn(Arc::clone(&cores).run());
+            Processors::Virtual(cores)
+        }
+    };
+    let worker = Arc::new(Worker {
+        name: name.clone(),
+        processors: processors.clone(),
+        error_rate: args.error_rate,
+        chance: Mutex::new(Rng::from_seed(args.seed)),
+        answered: AtomicU64::new(0),
+    });
+    let server = evenkeel::Server::new()
+        .with_usage(processors.clone().meter(Clock::new(), args.reserved_cpu))
+        .with_health_service(SERVICE)
+        .prewarm(tokio::time::sleep(Duration::from_secs_f64(args.start_up)));
+    helping.spawn(stop_on_interrupt(signal(SignalKind::interrupt())?, server.handle()));
+    let admin = match args.admin {
+        None => None,
+        Some(address) => Some(show(Admin::new().with_server(server.handle()), address, &mut helping).await?),
+    };
+    say(args, out, &Event::Listening { listen: name, admin: admin.map(|address| address.to_string()) })?;
+
+    server.serve(listener, routes(&worker)?).await.map_err(|error| Failure::Run(error.to_string()))?;
+
+    let requests = worker.answered.load(Ordering::Relaxed);
+    say(args, out, &Event::Stopped { requests, busy_core_s: processors.busy().as_secs_f64() })
+}
+
+fn routes(worker: &Arc<Worker>) -> Result<axum::Router, Failure> {
+    let reflection =
+        || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS);
+    let broken = |error| Failure::Run(format!("the service cannot be described: {error}"));
+    let grpc = Routes::new(DemoServer::from_arc(Arc::clone(worker)))
+        .add_service(reflection().build_v1().map_err(broken)?)
+        .add_service(reflection().build_v1alpha().map_err(broken)?);
+    let worker = Arc::clone(worker);
+    let work = move |query: RawQuery| answer_http(Arc::clone(&worker), query);
+    Ok(grpc
+        .into_axum_router()
+        .route(PATH, axum::routing::get(work.clone()).post(work))
+        .reset_fallback()
+        .fallback(answer_unknown))
+}
+
+/// The second time it ends at once.
+async fn stop_on_interrupt(mut interrupts: Signal, handle: Handle) {
+    interrupts.recv().await;
+    handle.stop();
+    interrupts.recv().await;
+    std::process::exit(Failure::Interrupted.exit_code().into());
+}
+
+fn say(args: &BackendArgs, out: &mut impl Write, event: &Event) -> Result<(), Failure> {
+    if args.json {
+        serde_json::to_writer(&mut *out, event)?;
+        writeln!(out)?;
+    } else {
+        match event {
+            Event::Listening { listen, admin } => {
+                writeln!(out, "listening on {listen}")?;
+                if let Some(admin) = admin {
+                    writeln!(out, "metrics, state and page on http://{admin}/")?;
+                }
+            }
+            Event::Stopped { requests, busy_core_s } => {
+                writeln!(out, "stopped after {requests} requests and {busy_core_s:.1} s of processors")?;
+            }
+        }
+    }
+    // Whoever started it waits for the line.
+    Ok(out.flush()?)
+}
+
+/// Whoever started this process held the other end and is gone: nobody is left to answer.
+fn exit_with_stdin() {
+    let mut ignored = [0; 64];
+    while matches!(std::io::stdin().read(&mut ignored), Ok(1..)) {}
+    std::process::exit(0);
+}
+
+const PATH: &str = "/work";
+/// Whom health checks may ask for by name.
+const SERVICE: &str = "evenkeel.demo.v1.Demo";

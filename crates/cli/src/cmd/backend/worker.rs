@@ -1,0 +1,105 @@
+//! Does what a request asks, for gRPC and for plain HTTP alike.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::RawQuery;
+use axum::response::{IntoResponse, Response};
+use evenkeel::Context;
+use evenkeel_core::{Criticality, Rng};
+use http::{HeaderMap, StatusCode, header};
+use prost::bytes::Bytes;
+use serde_json::{Value, json};
+use tonic::{Request, Status};
+
+use super::processors::Processors;
+use crate::work::{Demo, WorkRequest, WorkResponse};
+
+/// A backend's own part in every answer.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) name: String,
+    pub(crate) processors: Processors,
+    /// Share of all requests that fail at once.
+    pub(crate) error_rate: f64,
+    pub(crate) chance: Mutex<Rng>,
+    pub(crate) answered: AtomicU64,
+}
+
+/// It was drawn to fail.
+#[derive(Debug)]
+struct Drawn;
+
+impl Worker {
+    async fn work(&self, work: &WorkRequest) -> Result<WorkResponse, Drawn> {
+        let drawn = self.is_drawn(self.error_rate) || self.is_drawn(work.fail_ratio);
+        if !drawn {
+            self.processors.work(Duration::from_micros(work.cpu_us)).await;
+            if work.sleep_us > 0 {
+                tokio::time::sleep(Duration::from_micros(work.sleep_us)).await;
+            }
+        }
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        if drawn {
+            return Err(Drawn);
+        }
+        let context = Context::current().unwrap_or_default();
+        Ok(WorkResponse {
+            backend: self.name.clone(),
+            attempt: u32::from(context.attempt.unwrap_or(0)),
+            criticality: context.criticality.map(Criticality::as_str).unwrap_or_default().to_owned(),
+            payload: Bytes::from(vec![FILLING; usize::try_from(work.bytes).unwrap_or(usize::MAX)]),
+        })
+    }
+
+    fn is_drawn(&self, ratio: f64) -> bool {
+        ratio > 0.0 && self.chance.lock().unwrap_or_else(PoisonError::into_inner).unit() < ratio
+    }
+}
+
+#[tonic::async_trait]
+impl Demo for Worker {
+    async fn work(&self, request: Request<WorkRequest>) -> Result<tonic::Response<WorkResponse>, Status> {
+        let work = request.into_inner();
+        work.check().map_err(|bad| Status::invalid_argument(bad.to_string()))?;
+        match Worker::work(self, &work).await {
+            Ok(answer) => Ok(tonic::Response::new(answer)),
+            Err(Drawn) => Err(Status::internal(FAILED)),
+        }
+    }
+}
+
+/// Answers `/work?cpu_us=…`.
+pub(crate) async fn answer_http(worker: Arc<Worker>, RawQuery(query): RawQuery) -> Response {
+    let work = match WorkRequest::from_query(&query.unwrap_or_default()) {
+        Ok(work) => work,
+        Err(bad) => return json_answer(StatusCode::BAD_REQUEST, &json!({ "error": bad.to_string() })),
+    };
+    match worker.work(&work).await {
+        Ok(WorkResponse { backend, attempt, criticality, payload }) => {
+            let payload = String::from_utf8_lossy(&payload);
+            let answer = json!({
+                "backend": backend, "attempt": attempt, "criticality": criticality, "payload": payload
+            });
+            json_answer(StatusCode::OK, &answer)
+        }
+        Err(Drawn) => json_answer(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": FAILED })),
+    }
+}
+
+/// Whatever is asked for that is not there.
+pub(crate) async fn answer_unknown(headers: HeaderMap) -> Response {
+    let kind = headers.get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
+    if kind.starts_with(b"application/grpc") {
+        return Status::unimplemented("no such method: ask for evenkeel.demo.v1.Demo/Work").into_http();
+    }
+    json_answer(StatusCode::NOT_FOUND, &json!({ "error": "no such path: ask for /work?cpu_us=1000" }))
+}
+
+fn json_answer(status: StatusCode, answer: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], format!("{answer}\n")).into_response()
+}
+
+const FILLING: u8 = b'.';
+const FAILED: &str = "this request was drawn to fail, by its fail_ratio or the backend's --error-rate";
