@@ -1,7 +1,8 @@
-//! How fast evenkeel decides, beside its peers. One binary a bench; `./bench --list` at the root names them.
+//! How fast evenkeel decides and calls, beside its peers. One binary a bench; `./bench --list` at the root names them.
 
 pub mod clock;
 pub mod decide;
 pub mod report;
 pub mod rounds;
+pub mod rpc;
 pub mod subset;

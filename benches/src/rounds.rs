@@ -70,7 +70,8 @@ fn summary(subject: &Subject, mut samples: Vec<f64>) -> Option<Measured> {
     Some(Measured { question, note: subject.note, median: samples[rounds / 2], least, most, rounds })
 }
 
-fn progress(round: u32, rounds: u32) {
+/// Says on stderr how far it is.
+pub fn progress(round: u32, rounds: u32) {
     let mut out = stderr();
     if out.is_terminal() {
         let end = if round == rounds { "\n" } else { "" };

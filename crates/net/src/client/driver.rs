@@ -83,6 +83,9 @@ impl<C: Connect> Driver<C> {
                 }
             };
             tokio::select! {
+                biased; // chance is the seed's alone: see tests/network
+                () = self.shared.last_handle_gone.notified() => return,
+                () = next_timeout => self.client.handle_timeout(self.shared.clock.now()),
                 event = inbox.recv() => match event {
                     Some(event) => self.on_event(event),
                     None => return,
@@ -91,8 +94,6 @@ impl<C: Connect> Driver<C> {
                     Some(list) => self.on_backends(list),
                     None => list_may_change = false,
                 },
-                () = next_timeout => self.client.handle_timeout(self.shared.clock.now()),
-                () = self.shared.last_handle_gone.notified() => return,
             }
         }
     }

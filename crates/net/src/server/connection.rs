@@ -31,6 +31,7 @@ where
     builder.http2().enable_connect_protocol();
     let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(stream, served));
     let ended = tokio::select! {
+        biased; // chance is the seed's alone: see tests/network
         ended = connection.as_mut() => ended,
         () = reached(&mut stage, Stage::Closing) => {
             connection.as_mut().graceful_shutdown();

@@ -81,8 +81,9 @@ impl Driver {
                 }
             };
             tokio::select! {
-                Some(event) = inbox.recv() => self.on_event(event),
+                biased; // chance is the seed's alone: see tests/network
                 () = next_timeout => self.on_timeout(),
+                Some(event) = inbox.recv() => self.on_event(event),
             }
             self.act();
         }

@@ -288,6 +288,10 @@ impl<L: Accept> Accepting<L> {
     {
         loop {
             tokio::select! {
+                biased; // chance is the seed's alone: see tests/network
+                // Those who have gone need not be waited for; the rest is told to close.
+                () = reached(&mut stage, Stage::Closing) => break,
+                Some(_) = self.connections.join_next(), if !self.connections.is_empty() => {}
                 accepted = self.listener.accept() => match accepted {
                     Ok(stream) => self.on_connection(stream, &serve),
                     // Out of file descriptors and the like: those who wait are accepted a little later.
@@ -296,11 +300,8 @@ impl<L: Accept> Accepting<L> {
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                Some(_) = self.connections.join_next(), if !self.connections.is_empty() => {}
                 // Warming that panicked can never make it ready.
                 Some(warmed) = warming.join_next(), if !warming.is_empty() => warmed?,
-                // Those who have gone need not be waited for; the rest is told to close.
-                () = reached(&mut stage, Stage::Closing) => break,
             }
         }
         let Accepting { listener, hub: _, cores, mut connections } = self;
@@ -312,6 +313,7 @@ impl<L: Accept> Accepting<L> {
             while connections.join_next().await.is_some() {}
         };
         tokio::select! {
+            biased; // chance is the seed's alone: see tests/network
             () = closed => drop(events.send(Event::Closed)),
             () = reached(&mut stage, Stage::Stopped) => {}
         }

@@ -21,6 +21,7 @@ impl<C: Connect> Link<C> {
         let (sender, connection) = within(self.settings.connect_timeout, "connection", connecting).await?;
         let mut connection = tokio::spawn(connection);
         let ended = tokio::select! {
+            biased; // chance is the seed's alone: see tests/network
             ended = &mut connection => ended,
             // The watch ends before its connection when the backend closes gracefully, or something between cuts it:
             // an unwatched backend is not used. What is in flight goes on, since the connection is a task of its own.

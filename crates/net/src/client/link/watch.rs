@@ -67,6 +67,7 @@ impl<C> Link<C> {
         let mut pings = Pings::new(self.settings.ping_every, self.settings.ping_timeout);
         loop {
             let event = tokio::select! {
+                biased; // chance is the seed's alone: see tests/network
                 event = events.next() => event?,
                 ping = pings.next() => {
                     acknowledge(&acks, WatchAck { sequence: heard, ping: ping? });
