@@ -11,8 +11,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use echo::{Ask, Echo, EchoClient, ask};
+use evenkeel::client::{Fixed, Tcp};
 use evenkeel::server::Handle;
-use evenkeel::{Channel, Server};
+use evenkeel::{Channel, ChannelConfig, Server};
 use evenkeel_core::ServerConfig;
 use support::{listener, until};
 use tokio::task::JoinHandle;
@@ -47,6 +48,31 @@ async fn inside_tonics() -> (SocketAddr, Handle, JoinHandle<()>) {
 
 async fn tonics_channel(address: SocketAddr) -> tonic::transport::Channel {
     tonic::transport::Endpoint::new(format!("http://{address}")).unwrap().connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn what_goes_wrong_in_the_channel_is_a_status() {
+    let closed = listener().await.local_addr().unwrap();
+    let nobody = Channel::with(ChannelConfig::default(), Tcp, "echo", Fixed::new([closed])).unwrap();
+    let status = EchoClient::new(nobody).once(Request::new(ask("hello"))).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    assert_eq!(status.metadata().get("evenkeel-refused").unwrap(), "none_usable;local");
+
+    let (address, _handle, serving) = on_our_server().await;
+    let channel = Channel::connect("echo", [address]).await.unwrap();
+    let mut slow = Request::new(Ask { sleep_ms: 60_000, ..ask("slow") });
+    slow.set_timeout(Duration::from_millis(50));
+    let status = EchoClient::new(channel.clone()).once(slow).await.unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+
+    let slow = Request::new(Ask { sleep_ms: 60_000, ..ask("slow") });
+    let mut client = EchoClient::new(channel.clone());
+    let waiting = tokio::spawn(async move { client.once(slow).await });
+    until("it is in flight", async || channel.snapshot().await.unwrap().client.backends[0].active == 1).await;
+    serving.abort();
+    let status = waiting.await.unwrap().unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    assert_eq!(status.metadata().get("evenkeel-local").unwrap(), "broken");
 }
 
 #[tokio::test]

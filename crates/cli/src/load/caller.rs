@@ -1,6 +1,5 @@
 //! One request of the demo service through the channel, and what became of it.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,24 +106,20 @@ fn answered(is_degraded: bool, backend: String) -> Reply {
 }
 
 fn of_status(status: &tonic::Status) -> Reply {
-    if let Some(error) = status.source().and_then(|source| source.downcast_ref()) {
-        return of_error(error);
-    }
     let headers = status.metadata().clone().into_headers();
-    refused_by(&headers).unwrap_or_else(|| Reply::Failed(format!("grpc {:?}", status.code())))
+    let local = headers.get(names::LOCAL).and_then(|name| name.to_str().ok());
+    let failed = || Reply::Failed(local.map_or_else(|| format!("grpc {:?}", status.code()), str::to_owned));
+    refused_by(&headers).unwrap_or_else(failed)
 }
 
 fn of_error(error: &CallError) -> Reply {
     match error {
         CallError::Refused(refusal) => Reply::Refused(refusal.as_str().to_owned()),
-        CallError::Expired => Reply::Failed("expired".to_owned()),
-        CallError::Unsent(_) => Reply::Failed(UNSENT.to_owned()),
-        CallError::Broken(_) => Reply::Failed("broken connection".to_owned()),
-        error => Reply::Failed(error.to_string()),
+        error => Reply::Failed(error.as_str().to_owned()),
     }
 }
 
-/// A backend that refuses says why.
+/// Whoever refuses says why, a backend or the channel itself.
 fn refused_by(headers: &HeaderMap) -> Option<Reply> {
     let reason = headers.get(names::REFUSED)?.to_str().unwrap_or("unreadable reason");
     Some(Reply::Refused(reason.split(';').next().unwrap_or(reason).to_owned()))

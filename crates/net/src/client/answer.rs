@@ -15,7 +15,7 @@ use super::error::CallError;
 use super::link::Lent;
 use super::sender::Answer;
 use crate::body::BoxError;
-use crate::wire::{headers, orca, outcome};
+use crate::wire::{grpc, headers, orca, outcome};
 
 /// Takes the answer's verdict and report, and counts the request until its body has ended.
 pub(super) fn answered(
@@ -29,10 +29,10 @@ pub(super) fn answered(
     let report = orca::read(&parts.headers);
     // The head of a gRPC answer says nothing yet: only its trailers do.
     let is_open = headers::is_grpc(&parts.headers) && outcome::outcome_of_trailers(&parts.headers).is_none();
-    let counted = Some(counted);
+    let (body, counted) = (Some(body), Some(counted));
     let mut body = CountedBody { body, counted, lent, verdict, is_open, report, deadline, expiry: None };
     // An answer that is all head: nobody needs to read its body, so its end is now.
-    if is_head || body.body.is_end_stream() {
+    if is_head || body.is_end_stream() {
         body.end_whole();
     }
     http::Response::from_parts(parts, body)
@@ -68,7 +68,8 @@ impl Drop for Counted {
 
 /// The body of an answer; its end ends the request's count, with what the trailers say.
 pub struct CountedBody {
-    body: Incoming,
+    /// Nothing follows where there is none.
+    body: Option<Incoming>,
     counted: Option<Counted>,
     /// Where the connection is for one request at a time.
     lent: Option<Lent>,
@@ -82,6 +83,31 @@ pub struct CountedBody {
 }
 
 impl CountedBody {
+    /// The body of an answer that is all head and came from nobody.
+    pub(super) fn nothing() -> Self {
+        CountedBody {
+            body: None,
+            counted: None,
+            lent: None,
+            verdict: Outcome::Served,
+            is_open: false,
+            report: None,
+            deadline: None,
+            expiry: None,
+        }
+    }
+
+    /// The time is up: nothing more is read. gRPC says so in its own way.
+    fn expire(&mut self) -> Result<Frame<Bytes>, BoxError> {
+        self.end(Outcome::Expired);
+        self.body = None;
+        if self.is_open {
+            let trailers = grpc::trailers_of(grpc::DEADLINE_EXCEEDED, &CallError::Expired.to_string());
+            return Ok(Frame::trailers(trailers));
+        }
+        Err(CallError::Expired.into())
+    }
+
     /// Read to its end.
     fn end_whole(&mut self) {
         if let Some(lent) = self.lent.take() {
@@ -114,12 +140,9 @@ impl Body for CountedBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        match polled {
-            Poll::Pending if self.is_expired(cx) => {
-                self.end(Outcome::Expired);
-                Poll::Ready(Some(Err(CallError::Expired.into())))
-            }
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        match Pin::new(body).poll_frame(cx) {
+            Poll::Pending if self.is_expired(cx) => Poll::Ready(Some(self.expire())),
             Poll::Pending => Poll::Pending,
             Poll::Ready(None) => {
                 self.end_whole();
@@ -133,7 +156,7 @@ impl Body for CountedBody {
                 if let Some(trailers) = frame.trailers_ref() {
                     self.on_trailers(trailers);
                 }
-                if self.body.is_end_stream() {
+                if self.is_end_stream() {
                     self.end_whole();
                 }
                 Poll::Ready(Some(Ok(frame)))
@@ -142,11 +165,11 @@ impl Body for CountedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 

@@ -74,6 +74,20 @@ pub enum CallError {
     Broken(BoxError),
 }
 
+impl CallError {
+    /// The name in labels, JSON and headers.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            CallError::BadRequest(_) => "bad_request",
+            CallError::Refused(_) => "refused",
+            CallError::Expired => "expired",
+            CallError::Unsent(_) => "unsent",
+            CallError::Body(_) => "body",
+            CallError::Broken(_) => "broken",
+        }
+    }
+}
+
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,6 +6,7 @@ mod config;
 mod driver;
 mod error;
 mod link;
+mod local;
 mod replay;
 mod resolve;
 mod seat;
@@ -37,6 +38,7 @@ pub use tcp::Tcp;
 use crate::body::{BoxError, boxed};
 use crate::clock::Clock;
 use crate::context::{Context, Defaults};
+use crate::wire::headers;
 use driver::{Driver, Event};
 use link::LinkSettings;
 use seat::SeatNumber;
@@ -55,7 +57,8 @@ use sender::Sender;
 /// # }
 /// ```
 ///
-/// A tonic-generated client takes it as it is: `SearchClient::new(channel)`.
+/// A tonic-generated client takes it as it is: `SearchClient::new(channel)`. What goes wrong it hears as a status, such
+/// as `UNAVAILABLE` or `DEADLINE_EXCEEDED`; plain HTTP hears a [`CallError`].
 #[derive(Clone)]
 pub struct Channel {
     handle: Arc<Handle>,
@@ -183,7 +186,13 @@ where
         let request = request.map(boxed);
         // Read where the call is made, which may not be where it is waited for.
         let scope = Context::current();
-        Box::pin(async move { call::call(&handle.shared, request, scope.as_ref()).await })
+        let is_grpc = headers::is_grpc(request.headers());
+        Box::pin(async move {
+            match call::call(&handle.shared, request, scope.as_ref()).await {
+                Err(error) if is_grpc => Ok(local::answer(&error)),
+                answered => answered,
+            }
+        })
     }
 }
 

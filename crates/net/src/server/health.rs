@@ -12,7 +12,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 
 use super::hub::{Form, Hub};
-use super::refused::{grpc_status, trailers_of};
+use super::refused::grpc_status;
 use crate::body::{BoxBody, boxed};
 use crate::wire::grpc::{self, HealthCheckRequest, HealthCheckResponse, ServingStatus};
 use crate::wire::{headers, names};
@@ -31,21 +31,21 @@ impl Health {
             return self.check_plain();
         }
         let Some(HealthCheckRequest { service }) = first_message(request.into_body()).await else {
-            return grpc_status("13", "no health check request");
+            return grpc_status(grpc::INTERNAL, "no health check request");
         };
         if !self.knows(&service) {
-            return grpc_status("5", "unknown service");
+            return grpc_status(grpc::NOT_FOUND, "unknown service");
         }
         let serving = self.hub.is_serving();
         let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
         let body = Full::new(grpc::frame(&HealthCheckResponse { status: status.into() }));
-        grpc_answer(boxed(body.with_trailers(std::future::ready(Some(Ok(trailers_of("0", "")))))))
+        grpc_answer(boxed(body.with_trailers(std::future::ready(Some(Ok(grpc::trailers_of("0", "")))))))
     }
 
     /// Answers a request for the stream.
     pub(crate) async fn watch<B: Body>(self: Arc<Self>, request: Request<B>) -> Response<BoxBody> {
         let Some(HealthCheckRequest { service }) = first_message(request.into_body()).await else {
-            return grpc_status("13", "no health check request");
+            return grpc_status(grpc::INTERNAL, "no health check request");
         };
         let form = if self.knows(&service) { Form::Health } else { Form::HealthUnknown };
         grpc_answer(self.hub.watch_health(form))

@@ -16,7 +16,6 @@ use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 
 use super::driver::Event;
-use super::refused::trailers_of;
 use crate::body::{BoxBody, boxed};
 use crate::frames::{FrameSender, Frames};
 use crate::wire::grpc::{self, HealthCheckResponse, ServingStatus, WatchAck, WatchEvent};
@@ -157,7 +156,7 @@ impl Hub {
         if !state.ended {
             state.watchers.insert(id, Watcher { form, acknowledged: 0, events });
         }
-        let end = async { Some(Ok(trailers_of("14", "this task is leaving; another one serves"))) };
+        let end = async { Some(Ok(grpc::trailers_of(grpc::UNAVAILABLE, "this task is leaving; another one serves"))) };
         (id, boxed(body.with_trailers(end)))
     }
 

@@ -1,7 +1,7 @@
 //! Answers that are only a head: refusals, and calls whose time is up. Cheap, and Trailers-Only for gRPC (DESIGN §6.7).
 
 use evenkeel_core::server::ServerRefusal;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 
 use crate::body::{BoxBody, empty};
 use crate::wire::{grpc, names};
@@ -9,8 +9,8 @@ use crate::wire::{grpc, names};
 /// A request that was not let in.
 pub(crate) fn refused(refusal: ServerRefusal, is_grpc: bool) -> http::Response<BoxBody> {
     let (status, code, reason) = match refusal {
-        ServerRefusal::TooLate => (StatusCode::GATEWAY_TIMEOUT, "4", "too_late"),
-        ServerRefusal::Closed => (StatusCode::SERVICE_UNAVAILABLE, "14", "closed"),
+        ServerRefusal::TooLate => (StatusCode::GATEWAY_TIMEOUT, grpc::DEADLINE_EXCEEDED, "too_late"),
+        ServerRefusal::Closed => (StatusCode::SERVICE_UNAVAILABLE, grpc::UNAVAILABLE, "closed"),
     };
     let mut response = head(status, code, &refusal.to_string(), is_grpc);
     let headers = response.headers_mut();
@@ -25,21 +25,15 @@ pub(crate) fn refused(refusal: ServerRefusal, is_grpc: bool) -> http::Response<B
 
 /// A request that was let in and not answered in time.
 pub(crate) fn expired(is_grpc: bool) -> http::Response<BoxBody> {
-    head(StatusCode::GATEWAY_TIMEOUT, "4", "deadline passed while the request was served", is_grpc)
+    head(StatusCode::GATEWAY_TIMEOUT, grpc::DEADLINE_EXCEEDED, "deadline passed while the request was served", is_grpc)
 }
 
 /// An answer of gRPC that is a status and nothing else.
 pub(crate) fn grpc_status(code: &'static str, message: &str) -> http::Response<BoxBody> {
     let mut response = http::Response::new(empty());
-    *response.headers_mut() = trailers_of(code, message);
+    *response.headers_mut() = grpc::trailers_of(code, message);
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
-}
-
-/// The end of a gRPC stream.
-pub(crate) fn trailers_of(code: &'static str, message: &str) -> HeaderMap {
-    let status = (names::GRPC_STATUS, HeaderValue::from_static(code));
-    HeaderMap::from_iter([status, (names::GRPC_MESSAGE, grpc::encode_status_message(message))])
 }
 
 fn head(status: StatusCode, code: &'static str, message: &str, is_grpc: bool) -> http::Response<BoxBody> {

@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use prost::Message;
 
-use super::visible;
+use super::{names, visible};
 
 /// One message with its 5-byte prefix, uncompressed.
 ///
@@ -144,6 +144,21 @@ pub fn decode_status_message(value: &[u8]) -> String {
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+/// The end of a call: its status and what people should know of it.
+pub fn trailers_of(code: &'static str, message: &str) -> HeaderMap {
+    let status = (names::GRPC_STATUS, HeaderValue::from_static(code));
+    HeaderMap::from_iter([status, (names::GRPC_MESSAGE, encode_status_message(message))])
+}
+
+/// Nobody waits for the answer any more.
+pub const DEADLINE_EXCEEDED: &str = "4";
+/// No such thing here.
+pub const NOT_FOUND: &str = "5";
+/// Something is broken.
+pub const INTERNAL: &str = "13";
+/// Not now, or not here.
+pub const UNAVAILABLE: &str = "14";
 
 fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)

@@ -42,5 +42,7 @@ pub const STATE: HeaderName = HeaderName::from_static("evenkeel-state");
 pub const ADMIT: HeaderName = HeaderName::from_static("evenkeel-admit");
 /// Why a request was refused, with `;local` when the client refused it itself.
 pub const REFUSED: HeaderName = HeaderName::from_static("evenkeel-refused");
+/// On a status that the caller's own channel made: what went wrong, since no backend said so.
+pub const LOCAL: HeaderName = HeaderName::from_static("evenkeel-local");
 /// How much cheaper than asked the answer is (B1).
 pub const DEGRADED: HeaderName = HeaderName::from_static("evenkeel-degraded");
