@@ -116,6 +116,10 @@ impl CountedBody {
         self.end(self.verdict);
     }
 
+    fn is_overdue(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
+
     fn is_expired(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(deadline) = self.deadline else { return false };
         let expiry = self.expiry.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
@@ -152,6 +156,8 @@ impl Body for CountedBody {
                 self.end(Outcome::Failed);
                 Poll::Ready(Some(Err(error.into())))
             }
+            // One that always has more is cut here.
+            Poll::Ready(Some(Ok(frame))) if frame.is_data() && self.is_overdue() => Poll::Ready(Some(self.expire())),
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(trailers) = frame.trailers_ref() {
                     self.on_trailers(trailers);

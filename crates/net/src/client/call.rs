@@ -37,7 +37,8 @@ pub(super) async fn call(
                 counted.finish(Outcome::Expired, None);
                 return Err(CallError::Expired);
             }
-            Err(Ended::Failed(Failure::Broken(error))) if sending.body.has_failed() => {
+            // Before anything else: what the body's own error looks like says nothing about the backend.
+            Err(Ended::Failed(Failure::Broken(error) | Failure::NeverRan(error))) if sending.body.has_failed() => {
                 counted.finish(Outcome::Cancelled, None);
                 return Err(CallError::Body(error));
             }
@@ -50,12 +51,10 @@ pub(super) async fn call(
                 error
             }
         };
-        let (Some(wait), Some(again)) = (waits.next(), sending.again()) else {
-            return Err(CallError::Unsent(error));
-        };
+        let Some(wait) = waits.next() else { return Err(CallError::Unsent(error)) };
         // The driver is about to hear what happened to the connection: another is picked once it has.
         pause(*wait, deadline).await;
-        request = again;
+        request = sending.again(deadline).ok_or(CallError::Unsent(error))?;
     }
 }
 
@@ -64,6 +63,8 @@ struct Sending {
     method: http::Method,
     uri: http::Uri,
     headers: http::HeaderMap,
+    /// Of an extended CONNECT.
+    protocol: Option<hyper::ext::Protocol>,
     body: Replay,
 }
 
@@ -72,15 +73,23 @@ impl Sending {
         let (parts, body) = request.into_parts();
         let (body, replay) = SentBody::new(body, replay_most);
         let (method, uri, headers) = (parts.method.clone(), parts.uri.clone(), parts.headers.clone());
-        (http::Request::from_parts(parts, body), Sending { method, uri, headers, body: replay })
+        let protocol = parts.extensions.get().cloned();
+        (http::Request::from_parts(parts, body), Sending { method, uri, headers, protocol, body: replay })
     }
 
-    /// The same request; `None` if its body was read further than was kept.
-    fn again(&self) -> Option<http::Request<SentBody>> {
+    /// The same request with what remains of its time; `None` if its body was read further than was kept.
+    fn again(&self, deadline: Option<Instant>) -> Option<http::Request<SentBody>> {
         let mut request = http::Request::new(self.body.again()?);
         request.method_mut().clone_from(&self.method);
         request.uri_mut().clone_from(&self.uri);
         request.headers_mut().clone_from(&self.headers);
+        if let Some(protocol) = &self.protocol {
+            request.extensions_mut().insert(protocol.clone());
+        }
+        if let Some(deadline) = deadline {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            headers::write_timeout(request.headers_mut(), remaining);
+        }
         Some(request)
     }
 }

@@ -25,6 +25,7 @@ struct Sent {
     turn: u32,
     /// Kept frames that have been read in this turn.
     read: usize,
+    trailers_read: bool,
 }
 
 /// Keeps a request's body for another sending.
@@ -51,6 +52,12 @@ struct Kept {
     room: Option<usize>,
 }
 
+impl Sent {
+    fn new(shared: &Arc<Mutex<Shared>>, turn: u32) -> Self {
+        Sent { shared: Arc::clone(shared), turn, read: 0, trailers_read: false }
+    }
+}
+
 impl SentBody {
     /// The body, and what can send it again as long as no more than `most` bytes of it have been read.
     pub(crate) fn new(body: BoxBody, most: usize) -> (SentBody, Replay) {
@@ -59,7 +66,7 @@ impl SentBody {
         }
         let kept = Kept { first: None, rest: Vec::new(), trailers: None, room: Some(most) };
         let shared = Arc::new(Mutex::new(Shared { body, kept, turn: 0, failed: false }));
-        (SentBody(Some(Sent { shared: Arc::clone(&shared), turn: 0, read: 0 })), Replay(Some(shared)))
+        (SentBody(Some(Sent::new(&shared, 0))), Replay(Some(shared)))
     }
 
     /// A body that is never sent again.
@@ -75,7 +82,7 @@ impl Replay {
         let mut state = lock(shared);
         state.kept.room?;
         state.turn += 1;
-        Some(SentBody(Some(Sent { shared: Arc::clone(shared), turn: state.turn, read: 0 })))
+        Some(SentBody(Some(Sent::new(shared, state.turn))))
     }
 
     /// Whether the body itself failed.
@@ -84,7 +91,23 @@ impl Replay {
     }
 }
 
+impl Drop for Replay {
+    /// It is never sent again: nothing more is kept, and nothing at all if nobody reads it a second time.
+    fn drop(&mut self) {
+        let Some(shared) = &self.0 else { return };
+        let mut state = lock(shared);
+        state.kept.room = None;
+        if state.turn == 0 {
+            state.kept.forget();
+        }
+    }
+}
+
 impl Kept {
+    fn forget(&mut self) {
+        (self.first, self.rest, self.trailers) = (None, Vec::new(), None);
+    }
+
     fn frames(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
@@ -102,7 +125,9 @@ impl Kept {
             (Some(data), _) => {
                 self.room = room.checked_sub(data.len());
                 if self.room.is_none() {
-                    (self.first, self.rest) = (None, Vec::new());
+                    self.forget();
+                } else if data.is_empty() {
+                    // Says nothing, and any number of them would.
                 } else if self.first.is_none() {
                     self.first = Some(data.clone());
                 } else {
@@ -128,7 +153,11 @@ impl Body for SentBody {
             sent.read += 1;
             return Poll::Ready(Some(Ok(Frame::data(data.clone()))));
         }
+        if sent.trailers_read {
+            return Poll::Ready(None);
+        }
         if let Some(trailers) = &state.kept.trailers {
+            sent.trailers_read = true;
             return Poll::Ready(Some(Ok(Frame::trailers(trailers.clone()))));
         }
         let polled = std::task::ready!(Pin::new(&mut state.body).poll_frame(cx));
@@ -136,6 +165,7 @@ impl Body for SentBody {
             Some(Ok(frame)) => {
                 state.kept.keep(frame);
                 sent.read = state.kept.frames();
+                sent.trailers_read = frame.is_trailers();
             }
             Some(Err(_)) => state.failed = true,
             None => {}
@@ -146,7 +176,8 @@ impl Body for SentBody {
     fn is_end_stream(&self) -> bool {
         let Some(sent) = &self.0 else { return true };
         let state = lock(&sent.shared);
-        sent.read >= state.kept.frames() && state.kept.trailers.is_none() && state.body.is_end_stream()
+        let is_read = sent.read >= state.kept.frames() && state.kept.trailers.is_none();
+        sent.trailers_read || is_read && state.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -197,6 +228,35 @@ mod tests {
 
         assert!(first.frame().await.unwrap().is_err(), "the first sending does not take what is the second's");
         assert_eq!(second.collect().await.unwrap().to_bytes(), "onetwothree");
+    }
+
+    #[tokio::test]
+    async fn trailers_are_read_again_once_and_empty_frames_are_not_kept() {
+        let trailers = HeaderMap::from_iter([(http::header::ETAG, http::HeaderValue::from_static("x"))]);
+        let frames: Vec<Result<Frame<Bytes>, BoxError>> = vec![
+            Ok(Frame::data(Bytes::new())),
+            Ok(Frame::data(Bytes::from_static(b"one"))),
+            Ok(Frame::trailers(trailers)),
+        ];
+        let (first, replay) = SentBody::new(boxed(StreamBody::new(tokio_stream(frames))), 100);
+        assert!(first.collect().await.unwrap().trailers().is_some());
+
+        let second = replay.again().unwrap();
+        drop(replay);
+        let second = second.collect().await.unwrap();
+
+        assert!(second.trailers().is_some());
+        assert_eq!(second.to_bytes(), "one");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_once_it_cannot_be_sent_again() {
+        let (mut first, replay) = SentBody::new(body(&["one", "two", "three"]), 100);
+        first.frame().await.unwrap().unwrap();
+
+        drop(replay);
+
+        assert_eq!(first.collect().await.unwrap().to_bytes(), "twothree");
     }
 
     #[tokio::test]

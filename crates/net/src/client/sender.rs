@@ -33,11 +33,14 @@ impl Sender {
     pub(crate) async fn send(self, request: http::Request<SentBody>) -> Result<Answer, Failure> {
         match self {
             Sender::Http2(mut sender) => {
-                sender.try_send_request(request).await.map(|answer| (answer, None)).map_err(failure)
+                let sent = sender.try_send_request(request).await;
+                sent.map(|answer| (answer, None)).map_err(|error| failure(error, was_turned_away))
             }
             Sender::Http1(pool) => {
                 let mut lent = pool.take().await.map_err(Failure::NeverRan)?;
-                let answer = lent.sender().try_send_request(in_origin_form(request)).await.map_err(failure)?;
+                let sent = lent.sender().try_send_request(in_origin_form(request)).await;
+                // HTTP/1.1 has no words for turning a request away.
+                let answer = sent.map_err(|error| failure(error, |_| false))?;
                 lent.on_answer(answer.headers());
                 Ok((answer, Some(lent)))
             }
@@ -45,7 +48,10 @@ impl Sender {
     }
 }
 
-fn failure(error: TrySendError<http::Request<SentBody>>) -> Failure {
+fn failure(
+    error: TrySendError<http::Request<SentBody>>,
+    was_turned_away: impl FnOnce(&hyper::Error) -> bool,
+) -> Failure {
     let is_handed_back = error.message().is_some();
     let error = error.into_error();
     if is_handed_back || was_turned_away(&error) {

@@ -59,7 +59,8 @@ impl Pool {
     pub(crate) async fn take(self: &Arc<Self>) -> Result<Lent, BoxError> {
         loop {
             let Some(mut sender) = self.idle().pop() else { break };
-            if sender.ready().await.is_ok() {
+            // One whose last request is still being sent, although it was answered, is not waited for.
+            if sender.is_ready() || matches!(tokio::time::timeout(READY_MOST, sender.ready()).await, Ok(Ok(()))) {
                 return Ok(Lent { sender, pool: Arc::clone(self) });
             }
         }
@@ -89,7 +90,12 @@ impl Lent {
     pub(crate) fn give_back(self) {
         if !self.sender.is_closed() {
             let Lent { sender, pool } = self;
-            pool.idle().push(sender);
+            let mut idle = pool.idle();
+            if idle.len() >= IDLE_MOST {
+                // The one that has been idle for longest.
+                idle.remove(0);
+            }
+            idle.push(sender);
         }
     }
 }
@@ -143,5 +149,9 @@ impl<C: Connect> Link<C> {
 
 /// Well below the time a leaving backend waits for those who cannot acknowledge.
 const ASK_EVERY: Duration = Duration::from_millis(250);
+/// Between the end of an answer and that of its request there are moments, unless the request goes on.
+const READY_MOST: Duration = Duration::from_millis(5);
+/// After a peak the rest is closed; opening one costs a round trip.
+const IDLE_MOST: usize = 32;
 /// More than any error page.
 const ANSWER_MOST: usize = 1 << 20;

@@ -15,7 +15,11 @@ impl<C: Connect> Link<C> {
             let stream = self.connector.connect(&self.name).await?;
             // Pings are not hyper's but the watch's own: other servers count pings and hang up (gRPC's too_many_pings).
             let mut builder = http2::Builder::new(TokioExecutor::new());
-            builder.timer(TokioTimer::new()).initial_max_send_streams(self.settings.streams_at_first);
+            builder
+                .timer(TokioTimer::new())
+                .initial_max_send_streams(self.settings.streams_at_first)
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW);
             Ok::<_, BoxError>(builder.handshake::<_, SentBody>(stream).await?)
         };
         let (sender, connection) = within(self.settings.connect_timeout, "connection", connecting).await?;
@@ -37,3 +41,8 @@ fn give_up<T>(connection: &JoinHandle<T>, error: &BoxError) {
         connection.abort();
     }
 }
+
+/// What may be on its way to one reader.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// So many readers may leave their answers unread before notices and pings, which are data too, cannot get through.
+const CONNECTION_WINDOW: u32 = 64 * STREAM_WINDOW;

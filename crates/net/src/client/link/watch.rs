@@ -79,6 +79,9 @@ impl<C> Link<C> {
             if event.sequence == heard {
                 continue;
             }
+            if acks.is_behind() {
+                return Err("announces more than it lets be acknowledged".into());
+            }
             // The driver drops its end when it is gone; then nobody needs the acknowledgement.
             if self.tell(readiness(event.serving)).await {
                 heard = event.sequence;
