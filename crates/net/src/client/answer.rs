@@ -13,9 +13,10 @@ use tokio::time::{Instant, Sleep};
 use super::Shared;
 use super::error::CallError;
 use super::link::Lent;
+use super::reports;
 use super::sender::Answer;
 use crate::body::BoxError;
-use crate::wire::{grpc, headers, orca, outcome};
+use crate::wire::{grpc, headers, outcome};
 
 /// Takes the answer's verdict and report, and counts the request until its body has ended.
 pub(super) fn answered(
@@ -26,7 +27,7 @@ pub(super) fn answered(
 ) -> http::Response<CountedBody> {
     let (parts, body) = answer.into_parts();
     let verdict = outcome::outcome_of(parts.status, &parts.headers);
-    let report = orca::read(&parts.headers);
+    let report = reports::read(&parts.headers);
     // The head of a gRPC answer says nothing yet: only its trailers do.
     let is_open = headers::is_grpc(&parts.headers) && outcome::outcome_of_trailers(&parts.headers).is_none();
     let (body, counted) = (Some(body), Some(counted));
@@ -133,7 +134,7 @@ impl CountedBody {
     }
 
     fn on_trailers(&mut self, trailers: &HeaderMap) {
-        self.report = orca::read(trailers).or(self.report);
+        self.report = reports::read(trailers).or(self.report);
         self.verdict = outcome::outcome_of_trailers(trailers).unwrap_or(self.verdict);
         self.is_open = false;
     }

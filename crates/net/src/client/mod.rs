@@ -8,6 +8,7 @@ mod error;
 mod link;
 mod local;
 mod replay;
+mod reports;
 mod resolve;
 mod seat;
 mod sender;

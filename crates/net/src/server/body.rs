@@ -133,7 +133,7 @@ where
                 Ok(mut trailers) => {
                     if let Some(admitted) = this.admitted.as_ref().filter(|_| *this.is_grpc) {
                         let door = &admitted.door;
-                        trailers.insert(names::LOAD_METRICS_BIN, door.reports.binary(&door.gate));
+                        trailers.insert(names::LOAD_METRICS_BIN, door.reports.binary(door.clock.now(), &door.gate));
                     }
                     finish(this.admitted, outcome::outcome_of_trailers(&trailers).unwrap_or(*this.verdict));
                     Frame::trailers(trailers)

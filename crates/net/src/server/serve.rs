@@ -252,7 +252,7 @@ fn answered_by_handler<B: Body, E>(
     };
     let verdict = outcome::outcome_of(response.status(), response.headers());
     let door = &admitted.door;
-    door.reports.in_head(&door.gate, response.headers_mut(), of.is_grpc);
+    door.reports.in_head(door.clock.now(), &door.gate, response.headers_mut(), of.is_grpc);
     door.sign(response.headers_mut(), of);
     Ok(response
         .map(|body| Answer::Handlers { body: ServedBody::new(InContext::new(context, body), admitted, verdict, of) }))
