@@ -48,6 +48,23 @@ fn reports_of_others_are_understood() {
 }
 
 #[test]
+fn a_report_with_many_metrics_is_read_up_to_the_longest_header() {
+    let mut report = orca::OrcaLoadReport { cpu_utilization: 0.5, ..Default::default() };
+    let mut lengths = Vec::new();
+    for metric in 0.. {
+        report.named_metrics.insert(format!("metric{metric}"), 1.0);
+        let value = orca::to_binary(&report);
+        if value.len() > 4096 {
+            break;
+        }
+        let read = orca::read(&HeaderMap::from_iter([(names::LOAD_METRICS_BIN, value.clone())]));
+        assert_eq!(read.and_then(|read| read.utilization), Some(0.5), "{} bytes", value.len());
+        lengths.push(value.len());
+    }
+    assert!(lengths.iter().any(|length| *length <= 512) && lengths.iter().any(|length| *length > 4000), "{lengths:?}");
+}
+
+#[test]
 fn field_numbers_are_those_of_cncf_xds() {
     let report = orca::OrcaLoadReport {
         cpu_utilization: 1.0,

@@ -7,14 +7,15 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use evenkeel_core::{LoadReport, Outcome, Ticket};
 use http::HeaderMap;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use super::Shared;
 use super::error::CallError;
+use super::http2::is_own_reset;
 use super::link::Lent;
 use super::reports;
-use super::sender::Answer;
+use super::sender::{Answer, AnswerBody};
 use crate::body::BoxError;
 use crate::wire::{grpc, headers, outcome};
 
@@ -70,7 +71,7 @@ impl Drop for Counted {
 /// The body of an answer; its end ends the request's count, with what the trailers say.
 pub struct CountedBody {
     /// Nothing follows where there is none.
-    body: Option<Incoming>,
+    body: Option<AnswerBody>,
     counted: Option<Counted>,
     /// Where the connection is for one request at a time.
     lent: Option<Lent>,
@@ -154,8 +155,9 @@ impl Body for CountedBody {
                 Poll::Ready(None)
             }
             Poll::Ready(Some(Err(error))) => {
-                self.end(Outcome::Failed);
-                Poll::Ready(Some(Err(error.into())))
+                // Where the request's own body failed, the backend did not.
+                self.end(if is_own_reset(&error) { Outcome::Cancelled } else { Outcome::Failed });
+                Poll::Ready(Some(Err(error)))
             }
             // One that always has more is cut here.
             Poll::Ready(Some(Ok(frame))) if frame.is_data() && self.is_overdue() => Poll::Ready(Some(self.expire())),

@@ -96,12 +96,12 @@ impl Sending {
 
 /// Requests without an authority go to the service by its name, as tonic's do.
 fn complete_uri(shared: &Shared, uri: &mut http::Uri) -> Result<(), CallError> {
-    if uri.authority().is_some() {
+    if uri.scheme().is_some() && uri.authority().is_some() {
         return Ok(());
     }
     let mut parts = std::mem::take(uri).into_parts();
     parts.scheme = Some(http::uri::Scheme::HTTP);
-    parts.authority = Some(shared.service.clone());
+    parts.authority.get_or_insert_with(|| shared.service.clone());
     *uri = http::Uri::from_parts(parts).map_err(|_| CallError::BadRequest("the URI has no path that can be sent"))?;
     Ok(())
 }

@@ -5,6 +5,7 @@ mod call;
 mod config;
 mod driver;
 mod error;
+mod http2;
 mod link;
 mod local;
 mod replay;

@@ -1,7 +1,7 @@
 //! A request's body that can be sent a second time.
 //!
-//! A request that a backend certainly never ran is sent to another (DESIGN §6.17), also if hyper has begun to read its
-//! body: what was read is kept, up to a limit, and read again. Frames are counted references, so keeping them copies
+//! A request that a backend certainly never ran is sent to another (DESIGN §6.17), also if its body has begun to be
+//! read: what was read is kept, up to a limit, and read again. Frames are counted references, so keeping them copies
 //! nothing. What is sent and what may be sent again share the body; the one sent last owns it.
 
 use std::pin::Pin;
@@ -14,14 +14,14 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::body::{BoxBody, BoxError};
 
-/// What hyper is given to send.
+/// What a connection is given to send.
 #[derive(Debug)]
 pub(crate) struct SentBody(Option<Sent>);
 
 #[derive(Debug)]
 struct Sent {
     shared: Arc<Mutex<Shared>>,
-    /// Which sending this is: an earlier one that hyper has not dropped yet must not read on.
+    /// Which sending this is: an earlier one that a connection has not dropped yet must not read on.
     turn: u32,
     /// Kept frames that have been read in this turn.
     read: usize,

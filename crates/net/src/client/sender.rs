@@ -1,11 +1,16 @@
 //! Sends one request on a backend's connection and says what became of it.
 
-use std::error::Error;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http2};
+use hyper::client::conn::TrySendError;
+use pin_project_lite::pin_project;
 
+use super::http2::{Http2, Received};
 use super::link::{Lent, Pool};
 use super::replay::SentBody;
 use crate::body::BoxError;
@@ -13,12 +18,48 @@ use crate::body::BoxError;
 /// Sends requests to one backend.
 #[derive(Clone)]
 pub(crate) enum Sender {
-    Http2(http2::SendRequest<SentBody>),
+    Http2(Http2),
     Http1(Arc<Pool>),
 }
 
 /// An answer, and the connection it is read from where that is for one request at a time.
-pub(crate) type Answer = (http::Response<Incoming>, Option<Lent>);
+pub(crate) type Answer = (http::Response<AnswerBody>, Option<Lent>);
+
+pin_project! {
+    /// What is read of an answer.
+    #[project = BodyProjection]
+    #[derive(Debug)]
+    pub(crate) enum AnswerBody {
+        Http2 { #[pin] body: Received },
+        Http1 { #[pin] body: Incoming },
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.project() {
+            BodyProjection::Http2 { body } => body.poll_frame(cx).map_err(Into::into),
+            BodyProjection::Http1 { body } => body.poll_frame(cx).map_err(Into::into),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            AnswerBody::Http2 { body } => body.is_end_stream(),
+            AnswerBody::Http1 { body } => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            AnswerBody::Http2 { body } => body.size_hint(),
+            AnswerBody::Http1 { body } => body.size_hint(),
+        }
+    }
+}
 
 /// Why there is no answer.
 pub(crate) enum Failure {
@@ -29,49 +70,40 @@ pub(crate) enum Failure {
     Broken(BoxError),
 }
 
+impl Failure {
+    pub(crate) fn into_error(self) -> BoxError {
+        match self {
+            Failure::NeverRan(error) | Failure::Broken(error) => error,
+        }
+    }
+}
+
 impl Sender {
     pub(crate) async fn send(self, request: http::Request<SentBody>) -> Result<Answer, Failure> {
         match self {
-            Sender::Http2(mut sender) => {
-                let sent = sender.try_send_request(request).await;
-                sent.map(|answer| (answer, None)).map_err(|error| failure(error, was_turned_away))
+            Sender::Http2(sender) => {
+                let answer = sender.send(request).await?;
+                Ok((answer.map(|body| AnswerBody::Http2 { body }), None))
             }
             Sender::Http1(pool) => {
                 let mut lent = pool.take().await.map_err(Failure::NeverRan)?;
                 let sent = lent.sender().try_send_request(in_origin_form(request)).await;
-                // HTTP/1.1 has no words for turning a request away.
-                let answer = sent.map_err(|error| failure(error, |_| false))?;
+                let answer = sent.map_err(failure)?;
                 lent.on_answer(answer.headers());
-                Ok((answer, Some(lent)))
+                Ok((answer.map(|body| AnswerBody::Http1 { body }), Some(lent)))
             }
         }
     }
 }
 
-fn failure(
-    error: TrySendError<http::Request<SentBody>>,
-    was_turned_away: impl FnOnce(&hyper::Error) -> bool,
-) -> Failure {
+/// HTTP/1.1 has no words for turning a request away.
+fn failure(error: TrySendError<http::Request<SentBody>>) -> Failure {
     let is_handed_back = error.message().is_some();
     let error = error.into_error();
-    if is_handed_back || was_turned_away(&error) {
+    if is_handed_back {
         return Failure::NeverRan(error.into());
     }
     Failure::Broken(error.into())
-}
-
-/// Whether the peer said that it did not look at the request: `REFUSED_STREAM`, or a GOAWAY below its stream. (h2 gives
-/// a peer's GOAWAY only to streams above the last that the peer took.)
-fn was_turned_away(error: &hyper::Error) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(reason) = error.downcast_ref::<h2::Error>() {
-            let is_refused = reason.is_reset() && reason.reason() == Some(h2::Reason::REFUSED_STREAM);
-            return reason.is_remote() && (is_refused || reason.is_go_away());
-        }
-        cause = error.source();
-    }
-    false
 }
 
 /// HTTP/1.1 has the path in its first line and the authority in a header.

@@ -100,7 +100,11 @@ fn parse_text(text: &str) -> Option<Numbers> {
 }
 
 fn parse_binary(value: &[u8]) -> Option<Numbers> {
-    let mut buffer = [0; HEADER_MAX / 4 * 3];
+    if value.len() > HEADER_USUAL {
+        return parse_message(&grpc::decode_bin(value)?);
+    }
+    // Clearing a buffer for the longest would cost more than reading a usual one.
+    let mut buffer = [0; HEADER_USUAL / 4 * 3];
     parse_message(grpc::decode_bin_into(value, &mut buffer)?)
 }
 
@@ -154,3 +158,4 @@ fn delimited<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 /// Longer is no report: ours have about 300 bytes.
 const HEADER_MAX: usize = 4096;
+const HEADER_USUAL: usize = 512;

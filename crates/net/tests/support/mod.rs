@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, dead_code, reason = "a test may panic, and uses some of it")]
 
 pub(crate) mod raw;
+pub(crate) mod scripted;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

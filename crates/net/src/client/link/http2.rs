@@ -1,26 +1,18 @@
 //! A connection that carries many requests at once.
 
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::task::JoinHandle;
 
 use super::{Connect, Link, within};
 use crate::body::BoxError;
-use crate::client::replay::SentBody;
+use crate::client::http2;
 
 impl<C: Connect> Link<C> {
     /// Holds the connection until it ends, or its watch does.
     pub(super) async fn hold_http2(&self) -> Result<(), BoxError> {
         let connecting = async {
             let stream = self.connector.connect(&self.name).await?;
-            // Pings are not hyper's but the watch's own: other servers count pings and hang up (gRPC's too_many_pings).
-            let mut builder = http2::Builder::new(TokioExecutor::new());
-            builder
-                .timer(TokioTimer::new())
-                .initial_max_send_streams(self.settings.streams_at_first)
-                .initial_stream_window_size(STREAM_WINDOW)
-                .initial_connection_window_size(CONNECTION_WINDOW);
-            Ok::<_, BoxError>(builder.handshake::<_, SentBody>(stream).await?)
+            // Pings are not HTTP/2's but the watch's own: other servers count pings and hang up (gRPC's too_many_pings).
+            http2::handshake(stream, self.settings.streams_at_first).await
         };
         let (sender, connection) = within(self.settings.connect_timeout, "connection", connecting).await?;
         let mut connection = tokio::spawn(connection);
@@ -31,7 +23,7 @@ impl<C: Connect> Link<C> {
             // an unwatched backend is not used. What is in flight goes on, since the connection is a task of its own.
             watched = self.watch(sender) => return watched.inspect_err(|error| give_up(&connection, error)),
         };
-        Ok(ended??)
+        ended?
     }
 }
 
@@ -41,8 +33,3 @@ fn give_up<T>(connection: &JoinHandle<T>, error: &BoxError) {
         connection.abort();
     }
 }
-
-/// What may be on its way to one reader.
-const STREAM_WINDOW: u32 = 1 << 20;
-/// So many readers may leave their answers unread before notices and pings, which are data too, cannot get through.
-const CONNECTION_WINDOW: u32 = 64 * STREAM_WINDOW;

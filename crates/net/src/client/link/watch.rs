@@ -10,31 +10,27 @@ use std::time::Duration;
 use bytes::BytesMut;
 use evenkeel_core::Readiness;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper::client::conn::http2;
 use prost::Message;
 use tokio::time::Instant;
 
 use super::{Link, within};
 use crate::body::{BoxBody, BoxError, boxed};
-use crate::client::replay::SentBody;
-use crate::client::sender::Sender;
+use crate::client::http2::{Http2, Received};
+use crate::client::sender::{Failure, Sender};
 use crate::frames::{FrameSender, Frames};
 use crate::wire::grpc::{self, HealthCheckRequest, HealthCheckResponse, ServingStatus, WatchAck, WatchEvent};
 use crate::wire::{headers, names};
 
-type Http2 = http2::SendRequest<SentBody>;
-
 impl<C> Link<C> {
     /// Tells of the connection and then of every notice, until the stream or the connection ends.
-    pub(super) async fn watch(&self, mut sender: Http2) -> Result<(), BoxError> {
+    pub(super) async fn watch(&self, sender: Http2) -> Result<(), BoxError> {
         let (acks, ack_frames) = Frames::new(());
-        if let Some(body) = self.open(&mut sender, grpc::WATCH_PATH, boxed(ack_frames)).await? {
+        if let Some(body) = self.open(&sender, grpc::WATCH_PATH, boxed(ack_frames)).await? {
             return self.watch_ours(sender, body, acks).await;
         }
         let whole_server = grpc::frame(&HealthCheckRequest::default());
         let question = boxed(http_body_util::Full::new(whole_server));
-        if let Some(body) = self.open(&mut sender, grpc::HEALTH_WATCH_PATH, question).await? {
+        if let Some(body) = self.open(&sender, grpc::HEALTH_WATCH_PATH, question).await? {
             return self.watch_health(sender, body).await;
         }
         self.tell_connected(Sender::Http2(sender), Readiness::Ready).await;
@@ -43,20 +39,20 @@ impl<C> Link<C> {
     }
 
     /// A stream of answers; `None` where there is no such thing.
-    async fn open(&self, sender: &mut Http2, path: &str, body: BoxBody) -> Result<Option<Incoming>, BoxError> {
+    async fn open(&self, sender: &Http2, path: &str, body: BoxBody) -> Result<Option<Received>, BoxError> {
         let request = http::Request::post(format!("http://{}{path}", self.name))
             .header(http::header::CONTENT_TYPE, "application/grpc")
             .header(http::header::TE, "trailers")
-            .body(SentBody::once(body))?;
-        sender.ready().await?;
-        let answer = within(self.settings.connect_timeout, "answer to a watch", sender.send_request(request)).await?;
+            .body(body)?;
+        let sending = async { sender.clone().send(request).await.map_err(Failure::into_error) };
+        let answer = within(self.settings.connect_timeout, "answer to a watch", sending).await?;
         let head = answer.headers();
         let opened =
             answer.status() == http::StatusCode::OK && headers::is_grpc(head) && !head.contains_key(names::GRPC_STATUS);
         Ok(opened.then(|| answer.into_body()))
     }
 
-    async fn watch_ours(&self, sender: Http2, body: Incoming, acks: FrameSender) -> Result<(), BoxError> {
+    async fn watch_ours(&self, sender: Http2, body: Received, acks: FrameSender) -> Result<(), BoxError> {
         let mut events = Events::<WatchEvent>::new(body);
         let Some(first) = within(self.settings.connect_timeout, "first word", events.next()).await? else {
             return Ok(());
@@ -90,7 +86,7 @@ impl<C> Link<C> {
         }
     }
 
-    async fn watch_health(&self, sender: Http2, body: Incoming) -> Result<(), BoxError> {
+    async fn watch_health(&self, sender: Http2, body: Received) -> Result<(), BoxError> {
         let mut events = Events::<HealthCheckResponse>::new(body);
         // A server without the service may say so only in trailers: then there is nothing to hear.
         let first = within(self.settings.connect_timeout, "first word", events.next()).await?;
@@ -105,13 +101,13 @@ impl<C> Link<C> {
 
 /// Messages as they arrive.
 struct Events<M> {
-    body: Incoming,
+    body: Received,
     buffer: BytesMut,
     message: std::marker::PhantomData<M>,
 }
 
 impl<M: Message + Default> Events<M> {
-    fn new(body: Incoming) -> Self {
+    fn new(body: Received) -> Self {
         Events { body, buffer: BytesMut::new(), message: std::marker::PhantomData }
     }
 
