@@ -230,3 +230,15 @@ async fn services_v1alpha(channel: Channel) -> Vec<String> {
         other => panic!("{other:?}"),
     }
 }
+
+#[tokio::test]
+async fn it_may_be_told_to_stop_as_soon_as_it_listens() {
+    for _ in 0..10 {
+        let mut backend = Backend::start("");
+
+        backend.process.signal(Signal::TERM);
+
+        let (code, said) = backend.process.end().await;
+        assert!(code == Some(0) && said.contains("stopped"), "{code:?} {said}");
+    }
+}

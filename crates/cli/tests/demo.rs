@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -76,10 +77,16 @@ async fn ctrl_c_ends_every_process_and_says_what_was_until_then() {
 async fn ctrl_c_while_it_starts_leaves_nothing_either() {
     let mut demo = Process::start("demo --backends 3 --seconds 600 --headless --json");
     until("its first backend runs", async || !children(demo.id()).is_empty()).await;
-    let backends = children(demo.id());
+    let mut backends = BTreeSet::from_iter(children(demo.id()));
 
     demo.signal(Signal::INT);
 
+    // Others may have been on their way.
+    until("it ends", async || {
+        backends.extend(children(demo.id()));
+        demo.has_ended()
+    })
+    .await;
     assert_eq!(demo.end().await.0, Some(130));
     until("they end", async || backends.iter().all(|&backend| !is_alive(backend))).await;
 }

@@ -34,8 +34,13 @@ async fn roll() {
 
             backend.process.signal(Signal::TERM);
             // A lame duck, or gone already where draining took no time.
-            until("the notice is handled", async || seen(&channel, address).await.state != BackendState::Healthy).await;
-            let at_notice = begun(&seen(&channel, address).await);
+            let mut at_notice = 0;
+            until("the notice is handled", async || {
+                let now = seen(&channel, address).await;
+                at_notice = begun(&now);
+                now.state != BackendState::Healthy
+            })
+            .await;
             until("it has exited", async || {
                 let now = begun(&seen(&channel, address).await);
                 assert_eq!(now, at_notice, "round {round}: {address} got a request after its notice was handled");
@@ -68,8 +73,12 @@ async fn kill() {
 
     let before = seen(&channel, address).await;
     backends[0].process.signal(Signal::KILL);
-    until("the client saw it", async || seen(&channel, address).await.state != BackendState::Healthy).await;
-    let after = seen(&channel, address).await;
+    let mut after = before.clone();
+    until("the client saw it", async || {
+        after = seen(&channel, address).await;
+        after.state != BackendState::Healthy
+    })
+    .await;
     backends[0].process.end().await;
     until_used(&channel, &backends[1]).await;
 

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod context;
 mod frames;
 pub mod server;
+mod socket;
 pub mod wire;
 
 pub use client::{CallError, Channel, ChannelConfig, ConnectError};

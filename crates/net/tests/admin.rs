@@ -221,6 +221,35 @@ async fn a_backend_that_cannot_be_reached_says_why_it_is_not_ready() {
 }
 
 #[tokio::test]
+async fn a_channel_that_does_not_answer_is_shown_as_silent() {
+    // What drives it ends with its runtime.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let fixed = Fixed::new(["127.0.0.1:1"]);
+    let entered = runtime.enter();
+    let channel = Channel::with(ChannelConfig::default(), Tcp, "search", fixed).unwrap();
+    drop(entered);
+    runtime.shutdown_background();
+
+    let admin = serve(Admin::new().with_channel(channel)).await;
+
+    assert_eq!(state(admin).await["silent_channels"], serde_json::json!(["search"]));
+}
+
+#[tokio::test]
+async fn one_that_listens_everywhere_is_protected_on_loopback() {
+    let everywhere = tokio::net::TcpListener::bind("[::]:0").await.unwrap();
+    let port = everywhere.local_addr().unwrap().port();
+    tokio::spawn(Admin::new().serve(everywhere));
+
+    for to in [format!("127.0.0.1:{port}"), format!("[::1]:{port}")] {
+        let to: SocketAddr = to.parse().unwrap();
+        assert_eq!(get(to, "/healthz").await.status, 200);
+        let evil = "GET /state HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+        assert_eq!(send(to, evil).await.status, 403);
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_was_never_started_is_silent_and_holds_nobody_up_for_long() {
     let server = Server::new().without_signals();
     let admin = serve(Admin::new().with_server(server.handle())).await;

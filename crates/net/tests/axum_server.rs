@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Query;
 use axum::routing::{get as on_get, post};
+use evenkeel::body::{BoxError, boxed};
 use evenkeel::server::Handle;
 use evenkeel::{Channel, Context, Server};
 use evenkeel_core::ServerConfig;
@@ -39,10 +40,10 @@ async fn on_our_server() -> (SocketAddr, Handle, JoinHandle<()>) {
     (address, handle, tokio::spawn(async move { server.serve(listener, app()).await.unwrap() }))
 }
 
-async fn inside_axums() -> (SocketAddr, Handle, JoinHandle<()>) {
+async fn inside_axums(drain_most: Duration) -> (SocketAddr, Handle, JoinHandle<()>) {
     let listener = listener().await;
     let address = listener.local_addr().unwrap();
-    let config = ServerConfig { drain_least_silent: Duration::from_millis(50), ..ServerConfig::default() };
+    let config = ServerConfig { drain_least_silent: Duration::from_millis(50), drain_most, ..ServerConfig::default() };
     let (layer, handle) = Server::new().without_signals().with_config(config).layer().unwrap();
     let serving = axum::serve(listener, app().layer(layer)).with_graceful_shutdown(handle.drained());
     (address, handle, tokio::spawn(async move { serving.await.unwrap() }))
@@ -106,7 +107,7 @@ async fn a_router_is_served_by_us() {
 
 #[tokio::test]
 async fn a_router_is_served_by_axum_with_our_layer() {
-    let (address, handle, serving) = inside_axums().await;
+    let (address, handle, serving) = inside_axums(Duration::from_secs(30)).await;
     answers(address, &handle).await;
     leaves(address, &handle, serving).await;
 }
@@ -141,4 +142,19 @@ async fn what_drives_a_layer_ends_with_it() {
     drop(handle);
 
     until("it is gone", async || watched.upgrade().is_none()).await;
+}
+
+#[tokio::test]
+async fn a_watcher_that_never_ends_its_side_does_not_hold_axums_shutdown() {
+    let (address, handle, serving) = inside_axums(Duration::from_millis(300)).await;
+    let never_ending = futures_util::stream::pending::<Result<http_body::Frame<bytes::Bytes>, BoxError>>();
+    let watch =
+        http::Request::post("http://service/evenkeel.v1.Watch/Watch").header("content-type", "application/grpc");
+    let watch = watch.body(boxed(http_body_util::StreamBody::new(never_ending))).unwrap();
+    let answer = plain::http2(address).await.send_request(watch).await.unwrap();
+    assert_eq!(answer.headers()["content-type"], "application/grpc");
+
+    handle.stop();
+
+    tokio::time::timeout(Duration::from_secs(20), serving).await.expect("it ends").unwrap();
 }

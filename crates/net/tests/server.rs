@@ -21,10 +21,13 @@ use hyper_util::rt::TokioIo;
 use plain::{fetch, get};
 use support::{listener, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tower::service_fn;
+use tower::{Service, service_fn};
+
+/// Lets one request to `/held` go.
+static RELEASE: Notify = Notify::const_new();
 
 type Ended = JoinHandle<Result<(), BoxError>>;
 
@@ -37,6 +40,9 @@ async fn start(server: Server) -> (SocketAddr, Handle, Ended) {
 }
 
 async fn answer(request: http::Request<Incoming>) -> Result<http::Response<String>, Infallible> {
+    if request.uri().path() == "/held" {
+        RELEASE.notified().await;
+    }
     let millis = request.uri().path().trim_start_matches('/').parse().unwrap_or(0);
     if millis > 0 {
         tokio::time::sleep(Duration::from_millis(millis)).await;
@@ -170,11 +176,17 @@ async fn clients_that_cannot_acknowledge_are_given_time_and_served_meanwhile() {
         let mut stranger = plain::http1(address).await;
         stranger.send_request(get("/")).await.unwrap();
         let kept = (!is_gone).then_some(stranger);
+        // However long the late one takes, the server is there.
+        let mut channel = Channel::connect("service", [address]).await.unwrap();
+        let held = tokio::spawn(async move { channel.call(get("/held")).await.unwrap().status() });
+        until("one is held", async || handle.snapshot().await.unwrap().in_flight == 1).await;
         let began = Instant::now();
 
         handle.stop();
         until("it is leaving", async || phase(&handle).await == Some(Phase::Stopping)).await;
         assert_eq!(fetch(address, "/").await.0.status, 200, "one who comes late");
+        RELEASE.notify_one();
+        assert_eq!(held.await.unwrap(), 200);
         serving.await.unwrap().unwrap();
 
         assert!(began.elapsed() >= least, "{:?}", began.elapsed());
@@ -243,6 +255,33 @@ async fn a_listener_of_another_kind_takes_its_place() {
 
         assert_eq!(answer.status(), 200);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_says_nothing_or_half_a_preface_is_not_held() {
+    let (connect, connections) = mpsc::channel(1);
+    tokio::spawn(Server::new().without_signals().serve(InMemory(connections), service_fn(answer)));
+    for said in ["", "PRI * HTTP/2.0\r\n"] {
+        let (mut ours, theirs) = tokio::io::duplex(1024);
+        connect.send(theirs).await.unwrap();
+        ours.write_all(said.as_bytes()).await.unwrap();
+        let began = Instant::now();
+
+        ours.read_to_end(&mut Vec::new()).await.unwrap();
+
+        assert!((10..12).contains(&began.elapsed().as_secs()), "{said:?}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn who_cannot_acknowledge_gets_no_watch_but_the_state() {
+    let (address, _, _serving) = start(Server::new()).await;
+    let watch = get("/evenkeel.v1.Watch/Watch");
+
+    let (head, text) = fetch(address, "/evenkeel.v1.Watch/Watch").await;
+    assert_eq!((head.status.as_u16(), text.as_str()), (200, "SERVING\n"));
+    let (head, text) = plain::read(plain::http2(address).await.send_request(watch).await.unwrap()).await;
+    assert_eq!((head.status.as_u16(), text.as_str()), (200, "SERVING\n"));
 }
 
 #[tokio::test]

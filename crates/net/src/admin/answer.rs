@@ -15,16 +15,14 @@ use super::{Admin, host, prometheus};
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) admin: Admin,
-    /// Then only requests that name this machine itself are answered.
-    pub(crate) is_loopback: bool,
 }
 
 type Answer = http::Response<Full<Bytes>>;
 
 impl Door {
-    /// Answers one request. The head of an answer to HEAD is that of GET, and hyper leaves the body out.
-    pub(crate) async fn answer<B>(&self, request: &http::Request<B>) -> Answer {
-        if self.is_loopback && !host::is_local(request) {
+    /// Answers one request; on loopback only one that names this machine itself. The head of an answer to HEAD is that of GET, and hyper leaves the body out.
+    pub(crate) async fn answer<B>(&self, request: &http::Request<B>, is_loopback: bool) -> Answer {
+        if is_loopback && !host::is_local(request) {
             let why = "this address answers to localhost, 127.0.0.1 and [::1] only\n";
             return plain(StatusCode::FORBIDDEN, why);
         }

@@ -25,7 +25,8 @@ fn names_this_machine(authority: &Authority) -> bool {
     let address = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host);
     // Whoever is named before an @ is not the host.
     !authority.as_str().contains('@')
-        && (host.eq_ignore_ascii_case("localhost") || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()))
+        && (host.eq_ignore_ascii_case("localhost")
+            || address.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback()))
 }
 
 #[cfg(test)]
@@ -38,7 +39,9 @@ mod tests {
 
     #[test]
     fn the_machine_itself_may_be_named_in_any_way() {
-        for host in ["localhost", "LocalHost:9090", "127.0.0.1:80", "127.0.0.2", "[::1]", "[::1]:9090"] {
+        for host in
+            ["localhost", "LocalHost:9090", "127.0.0.1:80", "127.0.0.2", "[::1]", "[::1]:9090", "[::ffff:127.0.0.1]"]
+        {
             assert!(is_local(&request("/state", &[host])), "{host}");
         }
         assert!(is_local(&request("http://localhost:1/state", &["localhost:1"])));

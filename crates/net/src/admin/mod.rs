@@ -86,9 +86,7 @@ impl Admin {
 
     /// Serves until it is dropped, and closes its connections then.
     pub async fn serve(self, listener: TcpListener) -> Infallible {
-        // An address that cannot be read is taken for one to be protected.
-        let is_loopback = listener.local_addr().map_or(true, |address| address.ip().is_loopback());
-        let door = Arc::new(Door { admin: self, is_loopback });
+        let door = Arc::new(Door { admin: self });
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -119,13 +117,13 @@ impl Admin {
         for (channel, asked) in self.channels.iter().zip(channels) {
             match asked.await.ok().flatten() {
                 Some(snapshot) => state.channels.push(state::ChannelState::from(&snapshot)),
-                None => state.silent.push(channel.service().to_owned()),
+                None => state.silent_channels.push(channel.service().to_owned()),
             }
         }
         for asked in servers {
             state.servers.push(match asked.await.ok().flatten() {
                 Some(Some(snapshot)) => state::ServerState::from(&snapshot),
-                Some(None) => state::ServerState::unknown(state::phase_name(Phase::Stopped)),
+                Some(None) => state::ServerState::unknown(Phase::Stopped.as_str()),
                 None => state::ServerState::unknown(state::SILENT),
             });
         }
@@ -148,9 +146,11 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 async fn connection(stream: TcpStream, door: Arc<Door>) {
+    // One that listens on every address is asked on loopback too. An address that cannot be read is protected.
+    let is_loopback = stream.local_addr().map_or(true, |address| address.ip().to_canonical().is_loopback());
     let service = service_fn(move |request: http::Request<Incoming>| {
         let door = Arc::clone(&door);
-        async move { Ok::<_, Infallible>(door.answer(&request).await) }
+        async move { Ok::<_, Infallible>(door.answer(&request, is_loopback).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);

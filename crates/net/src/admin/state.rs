@@ -18,9 +18,8 @@ pub(crate) struct State {
     pub(crate) uptime_s: f64,
     pub(crate) channels: Vec<ChannelState>,
     pub(crate) servers: Vec<ServerState>,
-    /// Services whose channel did not answer.
-    #[serde(skip)]
-    pub(crate) silent: Vec<String>,
+    /// Services whose channel did not answer: nothing else is known of it.
+    pub(crate) silent_channels: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -127,7 +126,7 @@ impl State {
             uptime_s: seconds(uptime),
             channels: Vec::new(),
             servers: Vec::new(),
-            silent: Vec::new(),
+            silent_channels: Vec::new(),
         }
     }
 
@@ -136,8 +135,8 @@ impl State {
         let channels = self.channels.iter().filter_map(|channel| {
             Some(format!("channel to {}: no usable backend: {}", channel.service, channel.trouble.as_ref()?))
         });
-        let silent = self.silent.iter().map(|service| format!("channel to {service}: does not answer"));
-        let servers = self.servers.iter().zip(1..).filter(|(server, _)| server.phase != phase_name(Phase::Serving));
+        let silent = self.silent_channels.iter().map(|service| format!("channel to {service}: does not answer"));
+        let servers = self.servers.iter().zip(1..).filter(|(server, _)| server.phase != Phase::Serving.as_str());
         let servers = servers.map(|(server, number)| format!("server {number}: {}", server.phase));
         channels.chain(silent).chain(servers).collect()
     }
@@ -239,7 +238,7 @@ impl Report {
 impl From<&ServerSnapshot> for ServerState {
     fn from(snapshot: &ServerSnapshot) -> Self {
         ServerState {
-            phase: phase_name(snapshot.phase),
+            phase: snapshot.phase.as_str(),
             since_s: Some(seconds(snapshot.now.since(snapshot.since))),
             in_flight: Some(snapshot.in_flight),
             admitted: Some(snapshot.admitted),
@@ -269,28 +268,17 @@ impl ServerState {
 
 /// The names in labels and JSON, and that of a server that does not answer.
 pub(crate) const PHASES: [&str; 7] = [
-    phase_name(Phase::Starting),
-    phase_name(Phase::Serving),
-    phase_name(Phase::LameDuck),
-    phase_name(Phase::Stopping),
-    phase_name(Phase::Closing),
-    phase_name(Phase::Stopped),
+    Phase::Starting.as_str(),
+    Phase::Serving.as_str(),
+    Phase::LameDuck.as_str(),
+    Phase::Stopping.as_str(),
+    Phase::Closing.as_str(),
+    Phase::Stopped.as_str(),
     SILENT,
 ];
 
 /// The phase of a server whose driver does not answer: it was never started, or the process is overwhelmed.
 pub(crate) const SILENT: &str = "silent";
-
-pub(crate) const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Starting => "starting",
-        Phase::Serving => "serving",
-        Phase::LameDuck => "lame_duck",
-        Phase::Stopping => "stopping",
-        Phase::Closing => "closing",
-        Phase::Stopped => "stopped",
-    }
-}
 
 fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())

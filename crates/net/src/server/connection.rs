@@ -6,6 +6,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::sync::watch;
 
+use super::beginning::Beginning;
 use super::body::Answer;
 use super::driver::Stage;
 use super::handle::reached;
@@ -24,14 +25,16 @@ where
     Answer<B>: Send,
 {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // So that peers that vanished, or never finish their head, do not hold a connection or a drain.
+    // So that peers that vanished, or never begin or finish their head, do not hold a connection or a drain.
     builder.http1().timer(TokioTimer::new());
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_TIMEOUT);
+    // An upload that nobody reads must leave room for the others on its connection, our watch among them.
+    builder.http2().initial_stream_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
     // So that web sockets work, over either.
     builder.http2().enable_connect_protocol();
-    let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(stream, served));
+    let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(Beginning::new(stream), served));
     let ended = tokio::select! {
-        biased; // chance is the seed's alone: see tests/network
+        biased;
         ended = connection.as_mut() => ended,
         () = reached(&mut stage, Stage::Closing) => {
             connection.as_mut().graceful_shutdown();
@@ -46,3 +49,7 @@ where
 /// As channels ping: a peer that is gone is noticed within 15 s.
 const PING_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
 const PING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+/// As hyper has it: what is on its way to a handler that does not read.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// As many streams may be left unread.
+const CONNECTION_WINDOW: u32 = 64 * STREAM_WINDOW;

@@ -103,6 +103,7 @@ where
     let serving = async {
         loop {
             tokio::select! {
+                biased;
                 arrival = arriving.recv() => {
                     let Some((stream, peer)) = arrival else { break };
                     match tokio::net::TcpStream::from_std(stream) {
@@ -116,6 +117,7 @@ where
         while connections.join_next().await.is_some() {}
     };
     tokio::select! {
+        biased;
         () = serving => {}
         () = reached(&mut stage, Stage::Stopped) => {}
     }

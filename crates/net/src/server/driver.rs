@@ -81,7 +81,7 @@ impl Driver {
                 }
             };
             tokio::select! {
-                biased; // chance is the seed's alone: see tests/network
+                biased;
                 () = next_timeout => self.on_timeout(),
                 Some(event) = inbox.recv() => self.on_event(event),
             }

@@ -58,6 +58,7 @@ impl Handle {
             }
             let mut stage = handle.stage.clone();
             tokio::select! {
+                biased;
                 () = handle.terminated(), if handle.on_sigterm => handle.stop(),
                 () = reached(&mut stage, Stage::Closing) => {}
             }

@@ -51,7 +51,8 @@ impl Health {
         grpc_answer(self.hub.watch_health(form))
     }
 
-    fn check_plain(&self) -> Response<BoxBody> {
+    /// For those who speak no gRPC.
+    pub(crate) fn check_plain(&self) -> Response<BoxBody> {
         let (status, state, word) = if self.hub.is_serving() {
             (StatusCode::OK, "ready", "SERVING\n")
         } else {

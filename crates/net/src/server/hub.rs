@@ -4,6 +4,7 @@
 //! leaving task gives them more time.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use evenkeel_core::Readiness;
 use evenkeel_core::server::Clients;
 use http_body::Body;
 use http_body_util::BodyExt;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::driver::Event;
 use crate::body::{BoxBody, boxed};
@@ -48,7 +49,11 @@ struct Watcher {
     form: Form,
     /// The last event it has acted on; those who watch the standard way cannot say.
     acknowledged: u64,
+    /// Whether its acknowledgements have ended, so that none can be waited for.
+    is_mute: bool,
     events: FrameSender,
+    /// Whoever reads its acknowledgements lets go of them when this is gone, or the stream would stay open.
+    _listening: oneshot::Sender<Infallible>,
 }
 
 /// What a stream speaks.
@@ -112,12 +117,12 @@ impl Hub {
     /// How far the last announcement has been heard.
     pub(crate) fn clients(&self) -> Clients {
         let state = self.state();
-        let behind = |watcher: &&Watcher| watcher.form == Form::Ours && watcher.acknowledged < state.sequence;
-        let unacknowledged = state.watchers.values().filter(behind).count();
-        Clients {
-            unacknowledged: u32::try_from(unacknowledged).unwrap_or(u32::MAX),
-            silent: state.strangers + u32::from(state.strangers_gone),
+        let (mut unacknowledged, mut mute) = (0, 0);
+        for watcher in state.watchers.values().filter(|watcher| watcher.form == Form::Ours) {
+            mute += u32::from(watcher.is_mute);
+            unacknowledged += u32::from(!watcher.is_mute && watcher.acknowledged < state.sequence);
         }
+        Clients { unacknowledged, silent: state.strangers + u32::from(state.strangers_gone) + mute }
     }
 
     /// Somebody has connected.
@@ -133,18 +138,18 @@ impl Hub {
         B: Body + Send + 'static,
         B::Data: Send,
     {
-        let (id, body) = self.join(Form::Ours, peer);
-        tokio::spawn(read_acks(acks, Arc::clone(self), id));
+        let (id, listening, body) = self.join(Form::Ours, peer);
+        tokio::spawn(listen(acks, Arc::clone(self), id, listening));
         body
     }
 
     /// A standard health stream.
     pub(crate) fn watch_health(self: &Arc<Self>, form: Form) -> BoxBody {
-        self.join(form, None).1
+        self.join(form, None).2
     }
 
     /// A stream that says the state now and every change of it, and why it ended.
-    fn join(self: &Arc<Self>, form: Form, peer: Option<&Arc<Peer>>) -> (u64, BoxBody) {
+    fn join(self: &Arc<Self>, form: Form, peer: Option<&Arc<Peer>>) -> (u64, oneshot::Receiver<Infallible>, BoxBody) {
         let mut state = self.state();
         let id = state.joined;
         state.joined += 1;
@@ -153,11 +158,13 @@ impl Hub {
         }
         let (events, body) = Frames::new(Leaving { hub: Arc::clone(self), id, peer: peer.cloned() });
         events.send(form.frame(state.sequence, state.serving, 0));
+        let (listening, heard) = oneshot::channel();
         if !state.ended {
-            state.watchers.insert(id, Watcher { form, acknowledged: 0, events });
+            let watcher = Watcher { form, acknowledged: 0, is_mute: false, events, _listening: listening };
+            state.watchers.insert(id, watcher);
         }
         let end = async { Some(Ok(grpc::trailers_of(grpc::UNAVAILABLE, "this task is leaving; another one serves"))) };
-        (id, boxed(body.with_trailers(end)))
+        (id, heard, boxed(body.with_trailers(end)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -168,8 +175,10 @@ impl Hub {
         let mut state = self.state();
         let (sequence, serving) = (state.sequence, state.serving);
         let Some(watcher) = state.watchers.get_mut(&id) else { return };
-        let news = ack.sequence > watcher.acknowledged;
-        watcher.acknowledged = watcher.acknowledged.max(ack.sequence);
+        // What has not been announced cannot have been heard.
+        let heard = ack.sequence.min(sequence);
+        let news = heard > watcher.acknowledged;
+        watcher.acknowledged = watcher.acknowledged.max(heard);
         if ack.ping != 0 && !watcher.events.is_behind() {
             watcher.events.send(watcher.form.frame(sequence, serving, ack.ping));
         }
@@ -177,6 +186,15 @@ impl Hub {
         if news {
             self.tell_changed();
         }
+    }
+
+    /// This watcher will acknowledge nothing any more.
+    fn on_mute(&self, id: u64) {
+        let mut state = self.state();
+        let Some(watcher) = state.watchers.get_mut(&id) else { return };
+        watcher.is_mute = true;
+        drop(state);
+        self.tell_changed();
     }
 
     fn tell_changed(&self) {
@@ -257,10 +275,19 @@ impl Drop for Leaving {
     }
 }
 
-async fn read_acks<B: Body>(body: B, hub: Arc<Hub>, id: u64) {
+/// Hears a watcher for as long as it is on the list and has something to say.
+async fn listen<B: Body>(acks: B, hub: Arc<Hub>, id: u64, listening: oneshot::Receiver<Infallible>) {
+    tokio::select! {
+        biased;
+        _ = listening => {}
+        () = read_acks(acks, &hub, id) => hub.on_mute(id),
+    }
+}
+
+async fn read_acks<B: Body>(body: B, hub: &Hub, id: u64) {
     let mut body = pin!(body);
     let mut buffer = BytesMut::new();
-    // What cannot be read ends the acknowledgements of this client: it is waited for until the drain's most.
+    // What cannot be read ends the acknowledgements of this client.
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
         buffer.put(data);
@@ -293,3 +320,72 @@ impl Form {
 const ACK_MOST: usize = 1024;
 /// Above any count of streams.
 const ONCE: u32 = 1 << 31;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serving() -> (Arc<Hub>, mpsc::UnboundedReceiver<Event>) {
+        let (events, told) = mpsc::unbounded_channel();
+        let hub = Arc::new(Hub::new(events, Connections::Told));
+        hub.announce(Readiness::Ready);
+        (hub, told)
+    }
+
+    fn ack(sequence: u64, ping: u64) -> Bytes {
+        grpc::frame(&WatchAck { sequence, ping })
+    }
+
+    #[tokio::test]
+    async fn nobody_acknowledges_what_was_not_announced() {
+        let (hub, mut told) = serving();
+        let (acks, body) = Frames::new(());
+        let mut events = hub.watch(None, body);
+        for sequence in 1..=1000 {
+            acks.send(ack(sequence, 0));
+        }
+
+        acks.send(ack(0, 1));
+        for what in ["the state", "the pong, so all was read"] {
+            assert!(events.frame().await.unwrap().is_ok(), "{what}");
+        }
+
+        assert!(matches!(told.try_recv(), Ok(Event::ClientsChanged)));
+        assert!(told.try_recv().is_err(), "only one of them was news");
+        assert_eq!(hub.clients(), Clients { unacknowledged: 0, silent: 0 });
+        hub.announce(Readiness::LameDuck);
+        assert_eq!(hub.clients(), Clients { unacknowledged: 1, silent: 0 });
+    }
+
+    #[tokio::test]
+    async fn one_that_can_acknowledge_no_more_is_silent_and_not_waited_for() {
+        let (hub, mut told) = serving();
+        let (acks, body) = Frames::new(());
+        let events = hub.watch(None, body);
+        assert_eq!(hub.clients(), Clients { unacknowledged: 1, silent: 0 });
+
+        drop(acks);
+
+        assert!(matches!(told.recv().await, Some(Event::ClientsChanged)));
+        assert_eq!(hub.clients(), Clients { unacknowledged: 0, silent: 1 });
+        drop(events);
+        assert_eq!(hub.clients(), Clients { unacknowledged: 0, silent: 0 });
+    }
+
+    #[tokio::test]
+    async fn the_request_of_a_stream_that_ended_is_let_go_of() {
+        for ends_before in [false, true] {
+            let (hub, _told) = serving();
+            let (held, let_go) = oneshot::channel::<Infallible>();
+            let (_acks, body) = Frames::new(held);
+            if ends_before {
+                hub.end();
+            }
+            let _events = hub.watch(None, body);
+
+            hub.end();
+
+            assert!(let_go.await.is_err(), "it is gone");
+        }
+    }
+}

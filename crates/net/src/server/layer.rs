@@ -73,18 +73,17 @@ where
     type Error = S::Error;
     type Future = Serving<S, R>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.served.inner.poll_ready(cx)
+    /// Always: each request waits for the service itself, so that health, watch and deadlines do not.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<R>) -> Serving<S, R> {
         if let Some(engine) = &self.served.door.engine {
             engine.start();
         }
-        // The one that was waited for is called; its clone waits for the next.
-        let waiting = self.served.inner.clone();
-        let inner = std::mem::replace(&mut self.served.inner, waiting);
-        self.served.begin(inner, request)
+        // A clone of its own for each request: the one that is waited for is the one that is called.
+        self.served.begin(self.served.inner.clone(), request)
     }
 }
 

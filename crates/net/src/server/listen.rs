@@ -114,7 +114,7 @@ impl Accept for TcpListener {
     async fn accept(&mut self) -> io::Result<TokioIo<TcpStream>> {
         let (stream, _) = TcpListener::accept(self).await?;
         // Fails only on sockets that are closed already.
-        drop(stream.set_nodelay(true));
+        drop(crate::socket::prepare(&stream));
         Ok(TokioIo::new(stream))
     }
 

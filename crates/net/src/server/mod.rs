@@ -3,7 +3,11 @@
 //! It is a lame duck until it is ready, serves, and on SIGTERM tells every watching client, serves on until all have
 //! acknowledged and nothing is in flight, ends the watch streams, closes its connections and returns. Those who do not
 //! watch read on every answer of a lame duck that it is one, and over HTTP/1.1 that their connection closes.
+//!
+//! Every `select!` here is `biased`: what happens is a matter of what came, never of chance, so that a run on a
+//! simulated network can be repeated from its seed.
 
+mod beginning;
 mod body;
 mod connection;
 mod cores;
@@ -21,7 +25,7 @@ mod serve;
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use evenkeel_core::server::Usage;
@@ -165,10 +169,19 @@ impl Server {
         let Server { on_sigterm, .. } = self;
         let (events, stage) = (self.events.0.clone(), self.stage.1.clone());
         let Parts { mut door, driver, inbox, warm, .. } = self.parts(Connections::Hidden)?;
+        let hub = Arc::clone(&door.hub);
         door.engine = Some(Engine::new(async move {
             let mut warming = JoinSet::new();
             warming.spawn(warm);
-            driver.run(inbox).await;
+            let mut driving = pin!(driver.run(inbox));
+            tokio::select! {
+                biased;
+                Some(Err(error)) = warming.join_next() => {
+                    tracing::error!(%error, "warming failed, so this task can never be ready: it has stopped");
+                    hub.end();
+                }
+                () = driving.as_mut() => {}
+            }
         }));
         let door = Arc::new(door);
         Ok((Layer::new(Arc::clone(&door)), Handle { events, stage, door: Some(door), on_sigterm }))
@@ -288,9 +301,11 @@ impl<L: Accept> Accepting<L> {
     {
         loop {
             tokio::select! {
-                biased; // chance is the seed's alone: see tests/network
+                biased;
                 // Those who have gone need not be waited for; the rest is told to close.
                 () = reached(&mut stage, Stage::Closing) => break,
+                // Warming that panicked can never make it ready.
+                Some(warmed) = warming.join_next(), if !warming.is_empty() => warmed?,
                 Some(_) = self.connections.join_next(), if !self.connections.is_empty() => {}
                 accepted = self.listener.accept() => match accepted {
                     Ok(stream) => self.on_connection(stream, &serve),
@@ -300,8 +315,6 @@ impl<L: Accept> Accepting<L> {
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                // Warming that panicked can never make it ready.
-                Some(warmed) = warming.join_next(), if !warming.is_empty() => warmed?,
             }
         }
         let Accepting { listener, hub: _, cores, mut connections } = self;
@@ -313,7 +326,7 @@ impl<L: Accept> Accepting<L> {
             while connections.join_next().await.is_some() {}
         };
         tokio::select! {
-            biased; // chance is the seed's alone: see tests/network
+            biased;
             () = closed => drop(events.send(Event::Closed)),
             () = reached(&mut stage, Stage::Stopped) => {}
         }
@@ -340,6 +353,7 @@ fn stop_on_sigterm(events: mpsc::UnboundedSender<Event>) -> Result<(), BoxError>
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     tokio::spawn(async move {
         tokio::select! {
+            biased;
             _ = terminate.recv() => drop(events.send(Event::Stop)),
             () = events.closed() => {}
         }

@@ -75,6 +75,10 @@ impl<S> Served<S> {
         let door = Arc::clone(&self.door);
         let own = |future| Serving { state: State::Own { future, door: Arc::clone(&door), of } };
         match request.uri().path() {
+            // Others could not acknowledge, and would be waited for.
+            grpc::WATCH_PATH if !of.is_grpc || of.is_http1 || request.method() != http::Method::POST => {
+                own(Box::pin(std::future::ready(door.health.check_plain())))
+            }
             grpc::WATCH_PATH => {
                 let body = door.hub.watch(self.peer.as_ref(), request.into_body());
                 own(Box::pin(std::future::ready(grpc_answer(body))))

@@ -67,7 +67,10 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
     let server = evenkeel::Server::new()
         .with_usage(processors.clone().meter(Clock::new(), args.reserved_cpu))
         .with_health_service(SERVICE)
+        .without_signals()
         .prewarm(tokio::time::sleep(Duration::from_secs_f64(args.start_up)));
+    // Before anybody is told that it listens: from then on it may be told to stop.
+    helping.spawn(stop_on_terminate(signal(SignalKind::terminate())?, server.handle()));
     helping.spawn(stop_on_interrupt(signal(SignalKind::interrupt())?, server.handle()));
     let admin = match args.admin {
         None => None,
@@ -95,6 +98,11 @@ fn routes(worker: &Arc<Worker>) -> Result<axum::Router, Failure> {
         .route(PATH, axum::routing::get(work.clone()).post(work))
         .reset_fallback()
         .fallback(answer_unknown))
+}
+
+async fn stop_on_terminate(mut terminate: Signal, handle: Handle) {
+    terminate.recv().await;
+    handle.stop();
 }
 
 /// The second time it ends at once.

@@ -128,9 +128,14 @@ impl Process {
 
 /// A port that outgoing connections are not given by the system, so that it is still free after a restart.
 fn free_address(number: u16) -> io::Result<SocketAddr> {
-    let first = PORT_FIRST + (std::process::id() % 100) as u16 * 200 + number * 2;
-    let mut tried = (0..PORT_TRIES).map(|step| SocketAddr::from((Ipv4Addr::LOCALHOST, first + step * 211 % 20_000)));
+    let mut tried = ports(std::process::id(), number).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     tried.find(|address| TcpListener::bind(address).is_ok()).ok_or_else(|| io::ErrorKind::AddrInUse.into())
+}
+
+/// Where to try, apart from the other backends and other demos.
+fn ports(process: u32, number: u16) -> impl Iterator<Item = u16> {
+    let first = process % 100 * 200 + u32::from(number) * 2;
+    (0..PORT_TRIES).map(move |step| PORT_FIRST + ((first + step * 211) % PORTS) as u16)
 }
 
 fn cannot_start(why: impl std::fmt::Display) -> Failure {
@@ -140,8 +145,24 @@ fn cannot_start(why: impl std::fmt::Display) -> Failure {
 /// Virtual processors of a backend.
 pub(super) const CORES_EACH: u32 = 1;
 const PORT_FIRST: u16 = 10_000;
-const PORT_TRIES: u16 = 90;
+/// Linux gives out those from 32768 on.
+const PORTS: u32 = 20_000;
+const PORT_TRIES: u32 = 90;
 /// A machine that is busy with other things takes its time.
 const START_MOST: Duration = Duration::from_secs(20);
 /// Longer than a drain may take.
 const STOP_MOST: Duration = Duration::from_secs(40);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_port_is_one_that_the_system_gives_out() {
+        for process in [0, 99, 12_345, u32::MAX] {
+            for number in [0, 1, 999] {
+                assert!(ports(process, number).all(|port| (1024..32_768).contains(&port)), "{process} {number}");
+            }
+        }
+    }
+}

@@ -321,6 +321,7 @@ class LoadPlot {
       backend, top, most: spread?.most ?? 0, label: labels[i],
     }));
     keep(this.columns, this.tasks, items, (item) => item.backend.name, (item) => new TaskView(item.backend));
+    this.part("load").style.setProperty("--scrollbar", `${this.columns.parentElement.offsetHeight - this.columns.offsetHeight}px`);
     this.showAxis(top);
     this.showRules(spread, top);
     const words = spread
@@ -557,10 +558,11 @@ function show(state) {
   document.title = services.length ? `${[...new Set(services)].join(", ")} · evenkeel` : "evenkeel";
   const channels = state.channels.map((channel, i) => ({ channel, at: state.uptime_s, key: `${i} ${channel.service}` }));
   keep(byId("channels"), page.channels, channels, (item) => item.key, () => new ChannelView());
+  say(byId("silent"), state.silent_channels.map((service) => `The channel to ${service} does not answer.`).join(" "));
   const servers = state.servers.map((server, i) => ({ ...server, key: i + 1 }));
   keep(byId("servers").querySelector("tbody"), page.servers, servers, (item) => item.key, () => new ServerRow());
   byId("servers").hidden = servers.length === 0;
-  const isEmpty = channels.length + servers.length === 0;
+  const isEmpty = channels.length + servers.length + state.silent_channels.length === 0;
   byId("nothing").hidden = !isEmpty;
   if (isEmpty) say(byId("nothing"), "The process has neither a channel nor a server to show.");
 }
