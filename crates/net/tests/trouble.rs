@@ -9,6 +9,7 @@ use evenkeel::body::empty;
 use evenkeel::client::{Backend, Fixed, Resolve, Tcp};
 use evenkeel::{CallError, Channel, ChannelConfig, Context};
 use evenkeel_core::{BackendState, Outcome, Refusal};
+use support::raw::{self, Turn};
 use support::{call, channel_to, in_state, listener, start, start_on, until};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -97,6 +98,36 @@ async fn garbage_silence_and_closed_ports_are_refusing_and_the_rest_serves() {
     })
     .await;
     drop(silence);
+}
+
+#[tokio::test]
+async fn where_all_are_in_trouble_callers_hear_it_by_name_and_in_time() {
+    let (silence, raw) = (listener().await, raw::start(Turn::Closed).await);
+    let closed = listener().await.local_addr().unwrap();
+    let hangs = start().await;
+    let mut config = ChannelConfig::default();
+    config.connect_timeout = Duration::from_millis(200);
+    let backends = Fixed::new([silence.local_addr().unwrap(), raw.address, closed, hangs.address]);
+    let mut channel = Channel::with(config, Tcp, "service", backends).unwrap().usable().await.unwrap();
+
+    let mut seen = std::collections::BTreeSet::new();
+    until("hanging and reset connections were both met", async || {
+        let deadline = Instant::now() + Duration::from_millis(50);
+        let mut request = slow(60_000);
+        request.extensions_mut().insert(Context::default().with_deadline(deadline));
+        seen.insert(channel.call(request).await.expect_err("nobody answers").as_str());
+        seen.contains("expired") && seen.contains("broken")
+    })
+    .await;
+
+    hangs.serving.abort();
+    until("nobody is left", async || {
+        matches!(channel.call(slow(0)).await, Err(CallError::Refused(Refusal::NoneUsable)))
+    })
+    .await;
+    let known = ["expired", "broken", "unsent", "refused"];
+    assert!(seen.iter().all(|name| known.contains(name)), "{seen:?}");
+    until("each says why", async || channel.snapshot().await.unwrap().last_lost.iter().all(Option::is_some)).await;
 }
 
 #[tokio::test]
