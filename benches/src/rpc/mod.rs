@@ -44,6 +44,9 @@ impl Pair {
     }
 
     /// Starts both, makes `calls` calls to warm up and as many that count.
+    ///
+    /// # Errors
+    /// A process could not be started, or ended early.
     pub fn run(self, calls: u32) -> io::Result<Cost> {
         let (stack, flavour) = self.server;
         let mut server = Role::start(&["serve".to_owned(), stack.to_string(), flavour.to_string()])?;
@@ -63,7 +66,7 @@ impl Pair {
         let after = (client.cpu()?, server.cpu()?);
 
         let calls = f64::from(calls / IN_FLIGHT * IN_FLIGHT);
-        let each = |before: Duration, after: Duration| (after - before).as_secs_f64() * 1e6 / calls;
+        let each = |before: Duration, after: Duration| after.saturating_sub(before).as_secs_f64() * 1e6 / calls;
         Ok(Cost { client: each(before.0, after.0), server: each(before.1, after.1) })
     }
 }
@@ -105,7 +108,7 @@ fn run_named(role: &str, arguments: &[String]) -> Result<(), String> {
     match (role, rest) {
         ("serve", _) => server::run(stack, flavour),
         (_, [deadline, backends @ ..]) => {
-            client::run(stack, flavour, (deadline == "deadline").then_some(DEADLINE), backends)
+            client::run(stack, flavour, (deadline == "deadline").then_some(DEADLINE), backends);
         }
         _ => return Err(format!("{role} wants more")),
     }
