@@ -1,0 +1,12 @@
+//! The laboratory of evenkeel: the production decisions of core on an event queue.
+//!
+//! A [`Scenario`](scenario::Scenario) says who calls whom, on which machines, and what goes wrong. The brains of both
+//! ends are core's own, unchanged; time, network, machines and chance are modelled. The same seed gives the same trace,
+//! byte for byte, on every platform.
+
+#![forbid(unsafe_code)]
+
+mod document;
+pub mod scenario;
+
+pub use document::{CheckResult, Document, Input, Series};

@@ -1,0 +1,225 @@
+//! Who asks, how often and for what; what lies in between.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::span::Span;
+
+/// Shares by name; what they add up to is the whole.
+pub type Mix = BTreeMap<String, f64>;
+
+/// The clients of the first service: open loop, they ask whether or not they are answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Clients {
+    /// How many. Default 100.
+    pub count: u32,
+    /// Requests per second of all together. Without it `load` says.
+    pub rate: Option<f64>,
+    /// Requests as a share of what all cores can serve. Default 0.7.
+    pub load: f64,
+    /// How unequal they are: client n asks in proportion to 1 / n^zipf. Default 0, all equal.
+    pub zipf: f64,
+    /// How long a caller waits. Default 10 s.
+    pub deadline: Span,
+    /// Share of clients that are not ours: they go round robin, hear no notice and acknowledge none. Default 0.
+    pub foreign: f64,
+    /// How the rate moves; factors multiply. Default: it does not.
+    pub rhythm: Vec<Rhythm>,
+}
+
+/// One way in which the rate moves over time, as a factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
+pub enum Rhythm {
+    /// `times` from `at` on, for `lasts` (to the end where it is not given).
+    Step {
+        /// When.
+        at: Span,
+        /// For how long.
+        lasts: Option<Span>,
+        /// Factor.
+        times: f64,
+    },
+    /// From 1 at `at` to `times` after `over`, and stays there.
+    Ramp {
+        /// When it begins.
+        at: Span,
+        /// How long it takes.
+        over: Span,
+        /// Factor at its end.
+        times: f64,
+    },
+    /// `times` for `lasts` at the beginning of every `every`.
+    Burst {
+        /// Period.
+        every: Span,
+        /// How long each lasts.
+        lasts: Span,
+        /// Factor.
+        times: f64,
+    },
+    /// A sine around 1, down to `1 - swing` and up to `1 + swing`, beginning at its mean and rising.
+    Diurnal {
+        /// Length of a day.
+        period: Span,
+        /// From 0 to 1.
+        swing: f64,
+    },
+}
+
+/// One kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Method {
+    /// For people.
+    pub name: String,
+    /// Share of requests; shares need not add up to 1. Default 1.
+    pub share: f64,
+    /// Seconds of a core of speed 1. Default: exactly 10 ms.
+    pub cpu: Distribution,
+    /// Time it waits for something else after its CPU, without using any. Default: none.
+    pub wait: Option<Distribution>,
+}
+
+/// How a time is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
+pub enum Distribution {
+    /// Always the same.
+    Fixed {
+        /// That.
+        mean: Span,
+    },
+    /// Memoryless.
+    Exponential {
+        /// Mean.
+        mean: Span,
+        /// Largest value, as a multiple of the mean. Default 10,000.
+        cut: Option<f64>,
+    },
+    /// Normal, with what is below 0 drawn as 0, so its mean is a little above `centre`.
+    Normal {
+        /// Mean before clipping.
+        centre: Span,
+        /// Standard deviation before clipping.
+        deviation: Span,
+    },
+    /// Log-normal.
+    Lognormal {
+        /// Mean.
+        mean: Span,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+        /// Largest value, as a multiple of the mean. Default 10,000.
+        cut: Option<f64>,
+    },
+    /// Bounded Pareto.
+    Pareto {
+        /// Smallest value.
+        least: Span,
+        /// Largest value, as a multiple of the smallest.
+        range: f64,
+        /// How fast the tail falls. Smaller is heavier.
+        alpha: f64,
+    },
+}
+
+/// Messages keep their order on a connection; what is lost comes later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    /// One way. Default 250 µs.
+    pub delay: Span,
+    /// Mean of an exponential time on top. Default none.
+    pub jitter: Span,
+    /// Share of messages that must be sent again. Default 0.
+    pub loss: f64,
+    /// How much later those arrive. Default 200 ms.
+    pub resend: Span,
+    /// How long a silent connection is believed in. Default 10 s.
+    pub silence: Span,
+}
+
+/// A service behind the one before it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Layer {
+    /// For people.
+    pub name: String,
+    /// Requests one task of the layer before makes here for each of its own. Default 1.
+    pub calls: u32,
+    /// Its tasks.
+    pub backends: super::Backends,
+    /// What its requests cost.
+    #[serde(rename = "method")]
+    pub methods: Vec<Method>,
+}
+
+/// Places; clients and backends are divided over them evenly.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Clusters {
+    /// How many. Default 1.
+    pub count: u32,
+    /// One way between two of them, instead of `network.delay`. Default 10 ms.
+    pub delay: Span,
+    /// Whom a client knows. Default those of its own.
+    pub reach: Reach,
+}
+
+/// Which backends a client knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// Those of its own cluster.
+    #[default]
+    Own,
+    /// Those of every cluster.
+    All,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Clients {
+            count: 100,
+            rate: None,
+            load: 0.7,
+            zipf: 0.0,
+            deadline: Span::from_secs(10),
+            foreign: 0.0,
+            rhythm: Vec::new(),
+        }
+    }
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Method { name: String::new(), share: 1.0, cpu: Distribution::Fixed { mean: Span::from_millis(10) }, wait: None }
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Network {
+            delay: Span::from_micros(250),
+            jitter: Span::ZERO,
+            loss: 0.0,
+            resend: Span::from_millis(200),
+            silence: Span::from_secs(10),
+        }
+    }
+}
+
+impl Default for Layer {
+    fn default() -> Self {
+        Layer { name: String::new(), calls: 1, backends: super::Backends::default(), methods: Vec::new() }
+    }
+}
+
+impl Default for Clusters {
+    fn default() -> Self {
+        Clusters { count: 1, delay: Span::from_millis(10), reach: Reach::Own }
+    }
+}

@@ -1,0 +1,94 @@
+//! What goes wrong, and what is changed while it runs.
+
+use serde::{Deserialize, Serialize};
+
+use super::span::Span;
+
+/// One fault or change: when, to whom, what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fault {
+    /// When it begins.
+    pub at: Span,
+    /// For how long; to the end where it is not given.
+    pub lasts: Option<Span>,
+    /// Which backends of the first service: `"0"`, `"0-9"`, `"50%"` (every second), or `"all"`. Default `"0"`.
+    #[serde(default = "first")]
+    pub backends: String,
+    /// What.
+    #[serde(flatten)]
+    pub kind: FaultKind,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum FaultKind {
+    /// The process ends at once; connections are reset, a new one is there after `lasts`.
+    Kill,
+    /// Takes everything, answers nothing.
+    Hang,
+    /// Answers with an error, fast and cheap.
+    Fail {
+        /// Share of requests. Default 1.
+        #[serde(default = "one")]
+        share: f64,
+        /// CPU it takes. Default 1 ms.
+        #[serde(default = "millisecond")]
+        cpu: Span,
+    },
+    /// Cores at this share of their speed.
+    Slow {
+        /// Factor, above 0.
+        speed: f64,
+    },
+    /// No message gets through between these backends and these clients.
+    Partition {
+        /// Share of clients cut off. Default 1.
+        #[serde(default = "one")]
+        clients: f64,
+    },
+    /// Says it wants no requests, and wants them again after `lasts`.
+    LameDuck,
+    /// SIGTERM to one after another; each drains, ends and is started again.
+    Restart {
+        /// At a time. Default 1.
+        #[serde(default = "one_task")]
+        together: u32,
+        /// From the end of the old process until the new one listens. Default 1 s.
+        #[serde(default = "second")]
+        down: Span,
+        /// How long the new one is a lame duck before it is ready. Default none.
+        #[serde(default)]
+        prewarm: Span,
+    },
+    /// From now on there are more or fewer backends or clients: `+1b`, `-10%b`, `+10%c`, as `evenkeel plan` has it.
+    Resize {
+        /// The change.
+        change: String,
+    },
+    /// All clients change to another policy of core.
+    Policy {
+        /// Its name.
+        policy: String,
+    },
+}
+
+fn first() -> String {
+    "0".to_owned()
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn one_task() -> u32 {
+    1
+}
+
+fn second() -> Span {
+    Span::from_secs(1)
+}
+
+fn millisecond() -> Span {
+    Span::from_millis(1)
+}

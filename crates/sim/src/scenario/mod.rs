@@ -1,0 +1,155 @@
+//! A scenario: who calls whom, how often, on which machines, and what goes wrong. A TOML file that people copy and edit.
+//!
+//! Every field has a default that a reader would expect, so the shortest scenario is a line. Times are written as
+//! `"250us"`, `"10ms"`, `"1m 30s"`.
+
+mod backends;
+mod clients;
+mod faults;
+mod goals;
+mod span;
+
+use std::time::Duration;
+
+pub use backends::{Backends, Machine, Neighbours, Warmup};
+pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Reach, Rhythm};
+pub use faults::{Fault, FaultKind};
+pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
+use serde::{Deserialize, Serialize};
+pub use span::Span;
+
+/// Everything one run depends on, but for its seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scenario {
+    /// One line for the list.
+    pub about: String,
+    /// What is simulated: requests in a world, or only who is dealt whom.
+    pub model: Model,
+    /// Seeds a check averages over, starting from the one given. Default 1.
+    pub seeds: u32,
+    /// Simulated time, `settle` included. Default 60 s.
+    pub duration: Span,
+    /// Time at the start that no figure counts. Default 10 s.
+    pub settle: Span,
+    /// Time over which the load of a task is a mean. Default 1 s.
+    pub window: Span,
+    /// Who gets the next request: a policy of core, or a baseline of the laboratory. Default `least_loaded`.
+    pub policy: String,
+    /// What a client that keeps failing holds back by itself. Default none; `envoy` is Envoy's admission control.
+    pub admission: Option<String>,
+    /// Which backends each client uses.
+    pub subset: Subset,
+    /// Limits and errors, as in core's `ClientConfig`.
+    pub client: ClientSettings,
+    /// Who asks, and how often.
+    pub clients: Clients,
+    /// Who answers.
+    pub backends: Backends,
+    /// What is asked; one with 10 ms of CPU where none is given.
+    #[serde(rename = "method")]
+    pub methods: Vec<Method>,
+    /// Share of each criticality, by name. Empty: all critical.
+    pub criticality: Mix,
+    /// Share of each customer, by name. Empty: nobody in particular.
+    pub customers: Mix,
+    /// What lies between clients and backends.
+    pub network: Network,
+    /// Services behind the backends, each called by the tasks of the one before.
+    #[serde(rename = "layer")]
+    pub layers: Vec<Layer>,
+    /// Places that clients and backends are divided over.
+    pub clusters: Clusters,
+    /// What goes wrong, and what is changed while it runs.
+    #[serde(rename = "fault")]
+    pub faults: Vec<Fault>,
+    /// The same world under other settings, on the same trace.
+    #[serde(rename = "variant")]
+    pub variants: Vec<Variant>,
+    /// What must come out.
+    #[serde(rename = "check")]
+    pub checks: Vec<Check>,
+    /// What is drawn.
+    #[serde(rename = "figure")]
+    pub figures: Vec<FigureSpec>,
+}
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// Requests on machines, over a network.
+    #[default]
+    World,
+    /// Only who is dealt whom: connections, no requests.
+    Dealing,
+}
+
+/// Which backends a client uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Subset {
+    /// Backends one client uses. Default 20.
+    pub size: u32,
+    /// `random`, `rounds` or `even`. Default `even`.
+    pub algorithm: String,
+}
+
+/// Settings of the client's brain; defaults are core's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClientSettings {
+    /// Requests in flight to one backend, at most.
+    pub active_max: u32,
+    /// Time in which an error's weight halves.
+    pub error_half_life: Span,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Scenario {
+            about: String::new(),
+            model: Model::World,
+            seeds: 1,
+            duration: Span::from_secs(60),
+            settle: Span::from_secs(10),
+            window: Span::from_secs(1),
+            policy: "least_loaded".to_owned(),
+            admission: None,
+            subset: Subset::default(),
+            client: ClientSettings::default(),
+            clients: Clients::default(),
+            backends: Backends::default(),
+            methods: Vec::new(),
+            criticality: Mix::default(),
+            customers: Mix::default(),
+            network: Network::default(),
+            layers: Vec::new(),
+            clusters: Clusters::default(),
+            faults: Vec::new(),
+            variants: Vec::new(),
+            checks: Vec::new(),
+            figures: Vec::new(),
+        }
+    }
+}
+
+impl Default for Subset {
+    fn default() -> Self {
+        Subset { size: 20, algorithm: "even".to_owned() }
+    }
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        let core = evenkeel_core::ClientConfig::default();
+        ClientSettings { active_max: core.flow.active_max, error_half_life: core.errors.half_life.into() }
+    }
+}
+
+impl Scenario {
+    /// When the figures begin.
+    pub fn measured(&self) -> Duration {
+        self.duration.get().saturating_sub(self.settle.get())
+    }
+}
