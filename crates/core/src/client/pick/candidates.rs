@@ -59,6 +59,13 @@ impl<'a> Candidates<'a> {
         Some(active.saturating_add(streams).saturating_add(slot.errors.count(now, self.forgetting)))
     }
 
+    /// Requests and streams this client has open there, without errors; `None` where it is full.
+    #[inline]
+    pub fn in_flight(&self, position: usize) -> Option<u32> {
+        let (active, streams) = self.slot(position)?.in_flight.counts_with_room(self.request.kind, self.limit)?;
+        Some(active.saturating_add(streams))
+    }
+
     /// The candidate's last load report, and when it came.
     pub fn report(&self, position: usize) -> Option<(Time, LoadReport)> {
         self.slot(position)?.report.last()
@@ -73,5 +80,28 @@ impl<'a> Candidates<'a> {
     #[inline]
     fn slot(&self, position: usize) -> Option<&'a Slot> {
         Some(&*self.list.get(position)?.counts)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn errors_are_load_but_not_in_flight() {
+        let (now, forgetting) = (Time::from_secs(9), Forgetting::new(Duration::from_secs(1), 100));
+        let slot = Slot::default();
+        assert!(slot.in_flight.try_start(Kind::Unary, 2) && slot.in_flight.try_start(Kind::Stream, 2));
+        slot.errors.add(now, forgetting);
+        let list = [Candidate { backend: BackendId(1), slot: 0, counts: Arc::new(slot) }];
+
+        let among = Candidates::new(&list, &RequestMeta::PLAIN, 2, forgetting);
+        assert_eq!((among.load(now, 0), among.in_flight(0)), (Some(3), Some(2)));
+        let full = Candidates::new(&list, &RequestMeta::PLAIN, 1, forgetting);
+        assert_eq!((full.load(now, 0), full.in_flight(0), among.in_flight(1)), (None, None, None));
     }
 }
