@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod baseline;
 mod document;
 pub mod model;
 pub mod scenario;
+pub mod world;
 
 pub use document::{CheckResult, Document, Input, Series};

@@ -2,10 +2,14 @@
 
 mod alias;
 mod arrivals;
+mod central;
 mod draw;
+mod machine;
 mod machines;
 mod rhythm;
 
 pub use arrivals::{Arrival, Arrivals, Requests, draw_request};
+pub(crate) use central::Central;
 pub use draw::{exponential, standard_normal};
+pub(crate) use machine::{Job, Machine};
 pub use machines::machines;

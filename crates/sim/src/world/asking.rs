@@ -1,0 +1,199 @@
+//! A request at its client: asked for, picked for, answered, sent again, given up.
+
+use std::time::Duration;
+
+use evenkeel_core::{CustomerId, Kind, LoadReport, Outcome, RequestMeta, Time};
+
+use super::World;
+use super::event::{Event, LinkId, RequestId};
+use super::requests::{At, Request};
+use super::tally::End;
+
+impl World<'_> {
+    /// The next request of the trace.
+    pub(super) fn on_arrive(&mut self) {
+        let arrival = self.next;
+        self.next = self.arrivals.next();
+        let next_at = super::ORIGIN + self.next.at.nanos();
+        if next_at < self.end() {
+            self.queue.push(next_at, Event::Arrive);
+        }
+        let mut request = Request::new(arrival.client, self.now);
+        request.cpu = arrival.cpu;
+        request.wait = arrival.wait;
+        request.deadline = self.now + self.scenario.clients.deadline.nanos();
+        request.key = arrival.number;
+        request.criticality = arrival.criticality;
+        request.customer = arrival.customer;
+        let deadline = request.deadline;
+        let id = self.requests.insert(request);
+        if self.deadlines.is_empty() {
+            self.queue.push(deadline, Event::Expire);
+        }
+        self.deadlines.push_back((deadline, id));
+        self.tally.on_asked(self.now);
+        let client = &mut self.clients[arrival.client as usize];
+        let admitted =
+            client.admission.as_mut().is_none_or(|one| one.admit(Time::from_nanos(self.now), &mut client.rng));
+        if admitted {
+            self.ask(id);
+        } else {
+            self.end_request(id, End::Refused);
+        }
+    }
+
+    /// Picks a backend and sends the request there.
+    pub(super) fn ask(&mut self, id: RequestId) {
+        if self.central.is_some() {
+            return self.ask_central(id);
+        }
+        let now = self.time();
+        let Some(request) = self.requests.get_mut(id) else { return };
+        let meta = meta_of(request);
+        let client = &mut self.clients[request.client as usize];
+        let Ok(ticket) = client.picker.begin(&mut client.local, now, &meta, &mut client.rng) else {
+            return self.end_request(id, End::Refused);
+        };
+        let backend = ticket.backend();
+        let place = client.routes[ticket.position()];
+        let link = &mut client.links[place as usize];
+        debug_assert!(u64::from(link.backend) == backend.0, "a route leads elsewhere");
+        link.in_flight += 1;
+        if let Some(baseline) = &client.baseline {
+            baseline.on_begin(now, backend);
+        }
+        request.backend = link.backend;
+        request.link = LinkId { client: request.client, place, epoch: link.epoch };
+        request.sent = self.now;
+        request.ticket = Some(ticket);
+        let (link, backend, key, tries) = (request.link, request.backend, request.key, request.tries);
+        let is_root = request.parent.is_none();
+        self.note_begin(link, backend);
+        if is_root {
+            self.tally.on_begin(backend);
+        }
+        self.send_up(link, backend, (key, u64::from(tries) * 2), Event::Reach(id, tries));
+    }
+
+    /// The answer is there.
+    pub(super) fn on_answer(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get(id) else { return };
+        let (outcome, report) = (request.outcome, request.report);
+        self.settle(id, outcome, Some(&report));
+        if outcome == Outcome::Unsent {
+            self.ask_again(id);
+        } else {
+            self.end_request(id, End::of(outcome));
+        }
+    }
+
+    /// Gives the ticket back: for this client the attempt is over.
+    pub(super) fn settle(&mut self, id: RequestId, outcome: Outcome, report: Option<&LoadReport>) {
+        let now = self.time();
+        let Some(request) = self.requests.get_mut(id) else { return };
+        let Some(ticket) = request.ticket.take() else { return };
+        let (link, backend, sent) = (request.link, ticket.backend(), request.sent);
+        let client = &mut self.clients[link.client as usize];
+        client.picker.finish(now, ticket, outcome, report);
+        if let Some(baseline) = &client.baseline {
+            let latency = Duration::from_nanos(self.now - sent);
+            baseline.on_answer(now, backend, latency, outcome, report.unwrap_or(&LoadReport::default()));
+        }
+        let empty = client.link(link.place, link.epoch).is_some_and(|link| {
+            link.in_flight -= 1;
+            link.in_flight == 0
+        });
+        self.note_settle(link);
+        if empty {
+            self.leave_if_empty(link);
+        }
+    }
+
+    /// It certainly never ran: once more, elsewhere, if it was not tried too often.
+    pub(super) fn ask_again(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        let Some(&wait) = UNSENT_WAITS.get(request.tries as usize) else {
+            return self.end_request(id, End::of(Outcome::Unsent));
+        };
+        request.tries += 1;
+        self.queue.push(self.now + wait, Event::Again(id));
+    }
+
+    pub(super) fn on_again(&mut self, id: RequestId) {
+        if self.requests.get(id).is_some_and(|request| request.wanted) {
+            self.ask(id);
+        }
+    }
+
+    /// The caller has what it gets. The request stays until its backend is done with it too.
+    pub(super) fn end_request(&mut self, id: RequestId, end: End) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        if !request.wanted {
+            return self.forget_if_done(id);
+        }
+        request.wanted = false;
+        let parent = request.parent;
+        match parent {
+            None => {
+                self.tally.on_end(self.now, request, end);
+                let client = &mut self.clients[request.client as usize];
+                if let Some(admission) = client.admission.as_mut().filter(|_| end != End::Refused) {
+                    admission.on_end(Time::from_nanos(self.now), end == End::Served);
+                }
+            }
+            Some(parent) => self.on_child_end(parent, end),
+        }
+        self.forget_if_done(id);
+    }
+
+    pub(super) fn forget_if_done(&mut self, id: RequestId) {
+        if self.requests.get(id).is_some_and(|request| !request.wanted && request.at == At::Nowhere) {
+            self.requests.remove(id);
+        }
+    }
+
+    /// Deadlines that have passed.
+    pub(super) fn on_expire(&mut self) {
+        while let Some(&(deadline, id)) = self.deadlines.front() {
+            if self.requests.get(id).is_none_or(|request| !request.wanted) {
+                self.deadlines.pop_front();
+                continue;
+            }
+            if deadline > self.now {
+                self.queue.push(deadline, Event::Expire);
+                return;
+            }
+            self.deadlines.pop_front();
+            self.give_up(id, Outcome::Expired);
+        }
+    }
+
+    /// Nobody waits any more; the backend hears of it a little later.
+    pub(super) fn give_up(&mut self, id: RequestId, outcome: Outcome) {
+        self.settle(id, outcome, None);
+        self.end_request(id, End::of(outcome));
+        let Some(request) = self.requests.get(id) else { return };
+        if request.at != At::Nowhere {
+            let trip = self.net.note_trip(self.is_far(request.client, request.backend));
+            self.queue.push(self.now + trip, Event::Cancel(id));
+        }
+    }
+
+    pub(super) fn is_far(&self, client: u32, backend: u32) -> bool {
+        self.clients[client as usize].cluster != self.tasks[backend as usize].cluster
+    }
+}
+
+/// What decisions look at.
+pub(super) fn meta_of(request: &Request) -> RequestMeta {
+    RequestMeta {
+        criticality: request.criticality,
+        deadline: Time::from_nanos(request.deadline),
+        attempt: 0,
+        kind: Kind::Unary,
+        customer: CustomerId(request.customer),
+    }
+}
+
+/// Nanoseconds before each further try of a request that never ran, as the network library has them.
+const UNSENT_WAITS: [u64; 3] = [0, 1_000_000, 5_000_000];

@@ -1,0 +1,343 @@
+//! A world from a scenario: brains, machines, lists of backends; and what is built anew while it runs.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use evenkeel_core::client::subset::Algorithm;
+use evenkeel_core::plan::Shape;
+use evenkeel_core::rng::{hash2, hash3};
+use evenkeel_core::{
+    BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, PolicyName, Rng, Server, ServerConfig, Time,
+};
+
+use super::client::ClientTask;
+use super::event::Event;
+use super::faults::FaultState;
+use super::network::Net;
+use super::queue::Queue;
+use super::requests::Requests;
+use super::serving::FIRST_MEASURE;
+use super::tally::Tally;
+use super::task::Task;
+use super::{ORIGIN, Service, World};
+use crate::admission;
+use crate::baseline::{self, Baseline};
+use crate::model::{Arrivals, Central, Machine, Requests as Methods, exponential, machines};
+use crate::scenario::{Backends, Reach, Scenario, selection};
+
+impl<'a> World<'a> {
+    pub(super) fn new(scenario: &'a Scenario, seed: u64) -> Self {
+        let mut arrivals = Arrivals::new(scenario, seed);
+        let next = arrivals.next();
+        let mut world = World {
+            scenario,
+            seed,
+            now: 0,
+            queue: Queue::default(),
+            arrivals,
+            next,
+            requests: Requests::default(),
+            deadlines: VecDeque::new(),
+            clients: Vec::new(),
+            root_clients: 0,
+            tasks: Vec::new(),
+            services: Vec::new(),
+            net: Net::new(scenario, seed),
+            epochs: 0,
+            reports: BTreeMap::new(),
+            left: BTreeMap::new(),
+            faults: Vec::new(),
+            central: None,
+            tally: Tally::new(scenario),
+            trace: seed,
+            events: 0,
+            checker: None,
+        };
+        if scenario.policy == ORACLE {
+            world.central = Some(Central::new(&machines(&scenario.backends)));
+        }
+        world.build_services();
+        world.build_clients();
+        world.plan_events();
+        world
+    }
+
+    fn build_services(&mut self) {
+        let scenario = self.scenario;
+        let calls = |service: usize| scenario.layers.get(service).map_or(0, |layer| layer.calls);
+        self.add_service(&scenario.backends, Methods::new(&scenario.methods), calls(0));
+        for (number, layer) in scenario.layers.iter().enumerate() {
+            self.add_service(&layer.backends, Methods::new(&layer.methods), calls(number + 1));
+        }
+    }
+
+    fn add_service(&mut self, backends: &Backends, methods: Methods, calls: u32) {
+        let first = self.tasks.len() as u32;
+        let service = self.services.len() as u32;
+        self.services.push(Service { first, count: backends.count, calls, methods });
+        for (number, (cores, speed)) in machines(backends).into_iter().enumerate() {
+            self.add_task(service, number as u32, cores, speed);
+        }
+    }
+
+    fn add_task(&mut self, service: u32, number: u32, cores: u32, speed: f64) {
+        let backend = self.tasks.len() as u32;
+        let config = ServerConfig::default();
+        let mut brain = Server::new(Time::from_nanos(self.now), config).expect("core's own defaults are possible");
+        brain.handle_ready(Time::from_nanos(self.now));
+        let rng = Rng::for_stream(hash2(self.seed, SERVERS), u64::from(backend));
+        let mut task = Task::new(brain, Machine::new(cores, speed), speed, rng);
+        let backends = self.backends_of(service);
+        task.workers = backends.workers.unwrap_or(u32::MAX);
+        task.service = service;
+        task.cluster = self.cluster_of(number, self.services[service as usize].count);
+        let first_measure = self.now + u64::from(task.rng.below(FIRST_MEASURE as u32));
+        task.measured_at = first_measure;
+        self.tasks.push(task);
+        self.queue.push(first_measure, Event::ServerTimer(backend));
+        self.begin_neighbours(backend);
+    }
+
+    /// The settings of a service's tasks.
+    pub(super) fn backends_of(&self, service: u32) -> &'a Backends {
+        match service.checked_sub(1) {
+            None => &self.scenario.backends,
+            Some(layer) => &self.scenario.layers[layer as usize].backends,
+        }
+    }
+
+    fn cluster_of(&self, number: u32, count: u32) -> u32 {
+        let clusters = u64::from(self.scenario.clusters.count);
+        (u64::from(number) * clusters / u64::from(count.max(1))).min(clusters - 1) as u32
+    }
+
+    fn build_clients(&mut self) {
+        let count = self.scenario.clients.count;
+        let foreign = (f64::from(count) * self.scenario.clients.foreign).round() as u32;
+        self.root_clients = count;
+        let lists = self.lists(0);
+        for number in 0..count {
+            // Those that are not ours are spread over all of them.
+            let is_foreign = u64::from(number + 1) * u64::from(foreign) / u64::from(count)
+                > u64::from(number) * u64::from(foreign) / u64::from(count);
+            let cluster = self.cluster_of(number, count);
+            self.add_client(0, cluster, is_foreign, &lists);
+        }
+        for service in 1..self.services.len() as u32 {
+            let lists = self.lists(service);
+            let before = self.services[service as usize - 1].clone();
+            for backend in before.first..before.first + before.count {
+                let cluster = self.tasks[backend as usize].cluster;
+                self.tasks[backend as usize].caller = Some(self.clients.len() as u32);
+                self.add_client(service, cluster, false, &lists);
+            }
+        }
+    }
+
+    /// The backends of a service that the clients of each cluster know.
+    fn lists(&self, service: u32) -> Vec<BackendList> {
+        let Service { first, count, .. } = self.services[service as usize];
+        let of = |cluster: u32| {
+            let knows = |&backend: &u32| {
+                self.scenario.clusters.reach == Reach::All || self.tasks[backend as usize].cluster == cluster
+            };
+            let listed = (first..first + count).filter(knows).zip(0..);
+            let specs = listed
+                .map(|(backend, ordinal)| BackendSpec { id: BackendId(u64::from(backend)), ordinal: Some(ordinal) });
+            BackendList::new(specs).expect("numbers are dense and different")
+        };
+        if self.central.is_some() {
+            return vec![BackendList::empty(); self.scenario.clusters.count as usize];
+        }
+        (0..self.scenario.clusters.count).map(of).collect()
+    }
+
+    fn add_client(&mut self, service: u32, cluster: u32, is_foreign: bool, lists: &[BackendList]) {
+        let number = self.clients.len() as u32;
+        let task = self.new_client(number, service, cluster, is_foreign);
+        self.clients.push(task);
+        self.set_backends(number, lists[cluster as usize].clone());
+        let polls = self.clients[number as usize].baseline.as_ref().and_then(|one| one.poll_every());
+        if let Some(every) = polls {
+            // They do not ask in step.
+            let first = ORIGIN / 2 + hash3(self.seed, POLLS, u64::from(number)) % (every.as_nanos() as u64).max(1);
+            self.queue.push(self.now.max(first), Event::Poll(number));
+        }
+    }
+
+    fn set_backends(&mut self, client: u32, list: BackendList) {
+        let now = self.time();
+        let given = self.clients[client as usize].brain.handle_backends(now, list);
+        debug_assert!(given.is_ok(), "a checked way of dealing was refused: {given:?}");
+        self.pump_client(client);
+    }
+
+    fn new_client(&self, number: u32, service: u32, cluster: u32, is_foreign: bool) -> ClientTask {
+        let mut rng = Rng::for_stream(hash2(self.seed, CLIENTS), u64::from(number));
+        let mut config = self.config_for(number, service, cluster);
+        let chosen = if is_foreign { PolicyName::RoundRobin.as_str() } else { self.scenario.policy.as_str() };
+        let baseline_seed = hash3(self.seed, BASELINES, u64::from(number));
+        let baseline = baseline::build(chosen, self.scenario.clients.count, baseline_seed);
+        let now = Time::from_nanos(self.now);
+        let brain = if let Some(policy) = &baseline {
+            let policy: Arc<dyn Baseline> = Arc::clone(policy);
+            Client::with_custom_policy(now, config, policy, &mut rng)
+        } else {
+            config.policy = chosen.parse().unwrap_or_default();
+            Client::new(now, config, &mut rng)
+        };
+        let mut brain = brain.expect("a checked scenario gives possible settings");
+        let picker = brain.poll_picker().expect("a new brain has a picker");
+        ClientTask {
+            brain,
+            picker,
+            local: Local::default(),
+            rng,
+            links: Vec::new(),
+            routes: Vec::new(),
+            wakes_at: u64::MAX,
+            is_foreign,
+            cluster,
+            service,
+            baseline,
+            admission: self.scenario.admission.as_deref().and_then(admission::build),
+            is_gone: false,
+        }
+    }
+
+    /// The settings of a client's brain, but for its policy.
+    fn config_for(&self, number: u32, service: u32, cluster: u32) -> ClientConfig {
+        let scenario = self.scenario;
+        let mut config = ClientConfig::default();
+        config.subset.size = scenario.subset.size;
+        config.subset.algorithm = scenario.subset.algorithm.parse::<Algorithm>().ok();
+        config.subset.client = Some(self.ordinal_of(number, service, cluster));
+        config.subset.seed = self.dealing_seed();
+        config.flow.active_max = scenario.client.active_max;
+        config.errors.half_life = scenario.client.error_half_life.get();
+        config
+    }
+
+    pub(super) fn config_of(&self, client: u32) -> ClientConfig {
+        let task = &self.clients[client as usize];
+        self.config_for(client, task.service, task.cluster)
+    }
+
+    /// What subsets are shuffled with.
+    pub(super) fn dealing_seed(&self) -> u64 {
+        hash2(self.seed, DEALING)
+    }
+
+    /// The place of a client among those who know the same backends.
+    fn ordinal_of(&self, number: u32, service: u32, cluster: u32) -> u32 {
+        let is_one = |other: &&ClientTask| {
+            other.service == service && (self.scenario.clusters.reach == Reach::All || other.cluster == cluster)
+        };
+        if self.scenario.clusters.count == 1 && service == 0 {
+            return number;
+        }
+        self.clients[..self.clients.len().min(number as usize)].iter().filter(is_one).count() as u32
+    }
+
+    fn plan_events(&mut self) {
+        let scenario = self.scenario;
+        self.queue.push(ORIGIN + self.next.at.nanos(), Event::Arrive);
+        self.queue.push(ORIGIN, Event::Window);
+        for (number, fault) in scenario.faults.iter().enumerate() {
+            let from = ORIGIN + fault.at.nanos();
+            let until = fault.lasts.map_or(u64::MAX, |lasts| from + lasts.nanos());
+            let backends = selection(&fault.backends, scenario.backends.count).unwrap_or_default();
+            self.faults.push(FaultState::new(fault.kind.clone(), backends, from, until));
+            self.queue.push(from, Event::Fault(number as u32));
+            if until < u64::MAX {
+                self.queue.push(until, Event::Heal(number as u32));
+            }
+        }
+    }
+
+    /// The brain of a process's client half, new as the process is.
+    pub(super) fn renew_caller(&mut self, backend: u32) {
+        let Some(caller) = self.tasks[backend as usize].caller else { return };
+        let (service, cluster) = (self.clients[caller as usize].service, self.clients[caller as usize].cluster);
+        let list = self.lists(service)[cluster as usize].clone();
+        self.clients[caller as usize] = self.new_client(caller, service, cluster, false);
+        self.set_backends(caller, list);
+    }
+
+    /// More or fewer tasks of the first service or clients of it.
+    pub(super) fn grow_or_shrink(&mut self, after: Shape) {
+        if after.backends != self.services[0].count {
+            let mut backends = self.scenario.backends.clone();
+            backends.count = backends.count.max(after.backends);
+            for (number, (cores, speed)) in machines(&backends).into_iter().enumerate().skip(self.tasks.len()) {
+                self.add_task(0, number as u32, cores, speed);
+                let task = self.tasks.len() as u32 - 1;
+                self.pump_server(task);
+            }
+            self.services[0].count = after.backends;
+            let lists = self.lists(0);
+            for client in 0..self.root_clients {
+                let cluster = self.clients[client as usize].cluster;
+                self.set_backends(client, lists[cluster as usize].clone());
+            }
+        }
+        let lists = self.lists(0);
+        for number in self.root_clients..after.clients {
+            if let Some(back) = self.clients.get(number as usize) {
+                self.set_backends(number, lists[back.cluster as usize].clone());
+            } else {
+                let cluster = self.cluster_of(number, after.clients);
+                self.add_client(0, cluster, false, &lists);
+            }
+        }
+        for number in after.clients..self.root_clients {
+            // Without backends its connections end, each once nothing is in flight on it.
+            self.set_backends(number, BackendList::empty());
+        }
+        self.root_clients = after.clients;
+        self.arrivals.set_clients(after.clients);
+        // Drawn before there were fewer.
+        self.next.client %= after.clients;
+    }
+
+    fn begin_neighbours(&mut self, backend: u32) {
+        let service = self.tasks[backend as usize].service;
+        let Some(neighbours) = self.backends_of(service).neighbours.as_ref() else { return };
+        let mut rng = self.neighbours_rng(backend);
+        let are_there = rng.unit() < neighbours.share;
+        self.tasks[backend as usize].neighbours_rng = rng;
+        self.set_neighbours(backend, are_there);
+    }
+
+    fn neighbours_rng(&self, backend: u32) -> Rng {
+        Rng::for_stream(hash2(self.seed, NEIGHBOURS), u64::from(backend))
+    }
+
+    pub(super) fn on_neighbours(&mut self, backend: u32) {
+        let were_there = self.tasks[backend as usize].pace.neighbours < 1.0;
+        self.set_neighbours(backend, !were_there);
+    }
+
+    fn set_neighbours(&mut self, backend: u32, are_there: bool) {
+        let service = self.tasks[backend as usize].service;
+        let Some(neighbours) = self.backends_of(service).neighbours.as_ref() else { return };
+        let (share, slower, stay) = (neighbours.share, 1.0 - neighbours.slowdown, neighbours.stay.seconds());
+        self.set_pace(&[backend], |pace| pace.neighbours = if are_there { slower } else { 1.0 });
+        if share <= 0.0 || share >= 1.0 || slower >= 1.0 {
+            return; // they are always there, or never
+        }
+        let mean = if are_there { stay } else { stay * (1.0 - share) / share };
+        let lasts = exponential(mean, &mut self.tasks[backend as usize].neighbours_rng);
+        self.queue.push(self.now + (lasts * 1e9) as u64, Event::Neighbours(backend));
+    }
+}
+
+/// The name of the line for all cores, where a policy is named.
+pub(super) const ORACLE: &str = "oracle";
+/// Streams of chance, so that parts do not disturb each other.
+const SERVERS: u64 = 0x7365_7276;
+const CLIENTS: u64 = 0x636c_6965;
+const BASELINES: u64 = 0x6261_7365;
+const DEALING: u64 = 0x6465_616c;
+const NEIGHBOURS: u64 = 0x6e65_6967;
+const POLLS: u64 = 0x706f_6c6c;

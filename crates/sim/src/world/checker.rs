@@ -1,0 +1,188 @@
+//! What must hold after every event, whatever goes wrong: for swarms of random worlds.
+//!
+//! The checker keeps its own books, from what it was told, and compares them with those of the brains and of the world.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use evenkeel_core::{BackendId, Readiness};
+
+use super::World;
+use super::event::LinkId;
+use super::requests::At;
+
+/// Something that must hold does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The seed of the world.
+    pub seed: u64,
+    /// After how many events.
+    pub events: u64,
+    /// Simulated nanoseconds.
+    pub at: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Broken { seed, events, at, what } = self;
+        write!(f, "seed {seed}, event {events}, at {:.6} s: {what}", *at as f64 * 1e-9)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// The checker's own books.
+#[derive(Debug, Default)]
+pub(super) struct Checker {
+    /// Attempts that each client has on each connection.
+    active: BTreeMap<LinkId, u32>,
+    /// Backends that said they want nothing, and whose clients have handled it.
+    lame: BTreeSet<(u32, u32)>,
+    /// Clients whose brain is to be looked at after this event.
+    touched: BTreeSet<u32>,
+    broken: Option<String>,
+}
+
+impl World<'_> {
+    /// An attempt begins.
+    pub(super) fn note_begin(&mut self, link: LinkId, backend: u32) {
+        let limit = self.scenario.client.active_max;
+        let Some(checker) = &mut self.checker else { return };
+        let client = link.client;
+        let active = checker.active.entry(link).or_default();
+        *active += 1;
+        checker.touched.insert(client);
+        if *active > limit {
+            checker.broken = Some(format!("client {client} has {active} requests at backend {backend}, limit {limit}"));
+        }
+        if checker.lame.contains(&(client, backend)) {
+            checker.broken = Some(format!("client {client} picked backend {backend} after its notice"));
+        }
+    }
+
+    /// An attempt ends for its client.
+    pub(super) fn note_settle(&mut self, link: LinkId) {
+        let Some(checker) = &mut self.checker else { return };
+        checker.touched.insert(link.client);
+        match checker.active.get_mut(&link) {
+            Some(active) if *active > 1 => *active -= 1,
+            Some(1) => drop(checker.active.remove(&link)),
+            _ => checker.broken = Some(format!("a request on {link:?} ended twice")),
+        }
+    }
+
+    /// A client has handled what a backend said.
+    pub(super) fn note_said(&mut self, client: u32, backend: u32, said: Readiness) {
+        let Some(checker) = &mut self.checker else { return };
+        checker.touched.insert(client);
+        match said {
+            Readiness::Ready => checker.lame.remove(&(client, backend)),
+            Readiness::LameDuck => checker.lame.insert((client, backend)),
+        };
+    }
+
+    /// A client has lost a connection; the next one to that backend begins anew.
+    pub(super) fn note_lost(&mut self, client: u32, backend: u32, was_leaving: bool) {
+        let Some(checker) = self.checker.as_mut().filter(|_| !was_leaving) else { return };
+        checker.touched.insert(client);
+        checker.lame.remove(&(client, backend));
+    }
+
+    /// A client process is gone, and all it knew.
+    pub(super) fn note_client_gone(&mut self, client: u32) {
+        let Some(checker) = &mut self.checker else { return };
+        checker.lame.retain(|&(other, _)| other != client);
+        checker.active.retain(|link, _| link.client != client);
+    }
+
+    /// Looks at everything; false where something does not hold.
+    pub(super) fn check(&mut self) -> bool {
+        let Some(mut checker) = self.checker.take() else { return true };
+        let touched = std::mem::take(&mut checker.touched);
+        if checker.broken.is_none() {
+            checker.broken = self
+                .check_requests()
+                .or_else(|| touched.iter().find_map(|&client| self.check_client(client, &checker)))
+                .or_else(|| self.check_tasks());
+        }
+        let holds = checker.broken.is_none();
+        self.checker = Some(checker);
+        holds
+    }
+
+    /// What is broken, once the run is over and everything should be at rest.
+    pub(super) fn broken(&mut self) -> Option<Broken> {
+        let found = self.checker.as_mut().and_then(|checker| checker.broken.take());
+        let what = found.or_else(|| self.check_rest())?;
+        Some(Broken { seed: self.seed, events: self.events, at: self.now, what })
+    }
+
+    /// Nothing lost, nothing counted twice.
+    fn check_requests(&self) -> Option<String> {
+        let open = self.requests.find(|request| request.wanted && request.parent.is_none()).len() as u64;
+        let (asked, ended) = (self.tally.all_asked, self.tally.all_ended);
+        (asked != ended + open).then(|| format!("{asked} asked for, {ended} ended, {open} open"))
+    }
+
+    /// The brain's books, the checker's and the connections' agree.
+    fn check_client(&self, client: u32, checker: &Checker) -> Option<String> {
+        let task = &self.clients[client as usize];
+        if task.is_gone {
+            return None;
+        }
+        let snapshot = task.brain.snapshot(self.time());
+        for backend in &snapshot.backends {
+            // What is left on a connection that was let go of is counted apart from what begins on a new one.
+            let link = task.place_of(backend.backend).map(|place| {
+                let epoch = task.links[place as usize].epoch;
+                LinkId { client, place, epoch }
+            });
+            let noted = link.and_then(|link| checker.active.get(&link)).copied().unwrap_or(0);
+            if backend.active != noted {
+                let name = backend.backend.0;
+                return Some(format!("client {client} counts {} at backend {name}, noted {noted}", backend.active));
+            }
+        }
+        let lame = task.picker.backends().find(|&BackendId(name)| checker.lame.contains(&(client, name as u32)));
+        if let Some(BackendId(name)) = lame {
+            return Some(format!("backend {name} can be picked by client {client} after its notice"));
+        }
+        let on_links: u32 = task.links.iter().filter(|link| link.epoch != 0).map(|link| link.in_flight).sum();
+        let tickets = self.requests.find(|request| request.client == client && request.ticket.is_some()).len();
+        (on_links as usize != tickets).then(|| format!("client {client}: {tickets} tickets, {on_links} on connections"))
+    }
+
+    /// What backends count is what they have.
+    fn check_tasks(&self) -> Option<String> {
+        let mut counts = vec![[0_u32; 3]; self.tasks.len()];
+        for id in self.requests.find(|request| request.at != At::Nowhere) {
+            let Some(request) = self.requests.get(id) else { continue };
+            let [admitted, in_service, working] = &mut counts[request.backend as usize];
+            *admitted += u32::from(request.admission.is_some());
+            *in_service += u32::from(request.at != At::Queued);
+            *working += u32::from(request.at == At::Working);
+        }
+        self.tasks.iter().zip(counts).enumerate().filter(|(_, (task, _))| task.is_up).find_map(
+            |(number, (task, has))| {
+                let counted = [task.gate.in_flight(), task.in_service, task.machine.running()];
+                (self.central.is_none() && counted != has).then(|| {
+                    format!("backend {number} counts {counted:?} let in, in service, on its cores; it has {has:?}")
+                })
+            },
+        )
+    }
+
+    /// Everything has come home.
+    fn check_rest(&self) -> Option<String> {
+        let left = self.requests.len();
+        if left > 0 {
+            return Some(format!("{left} requests never ended"));
+        }
+        self.clients.iter().enumerate().filter(|(_, task)| !task.is_gone).find_map(|(number, task)| {
+            let active: u32 = task.brain.snapshot(self.time()).backends.iter().map(|one| one.active).sum();
+            (active > 0).then(|| format!("client {number} still counts {active} requests"))
+        })
+    }
+}

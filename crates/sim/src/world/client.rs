@@ -1,0 +1,96 @@
+//! One client task: the brain of core, its picker, and the connections it was told to make.
+
+use std::sync::Arc;
+
+use evenkeel_core::{BackendId, Client, Local, Picker, Rng};
+
+use crate::admission::Admission;
+use crate::baseline::Baseline;
+
+/// A client of one service.
+#[derive(Debug)]
+pub(crate) struct ClientTask {
+    pub(crate) brain: Client,
+    pub(crate) picker: Arc<Picker>,
+    pub(crate) local: Local,
+    pub(crate) rng: Rng,
+    /// Connections, in places that are used again.
+    pub(crate) links: Vec<Link>,
+    /// Where the connection of each candidate of the picker is.
+    pub(crate) routes: Vec<u32>,
+    /// When it will be woken; `u64::MAX` for never.
+    pub(crate) wakes_at: u64,
+    /// Not ours: hears no notice, acknowledges none.
+    pub(crate) is_foreign: bool,
+    pub(crate) cluster: u32,
+    /// Its service, counted from the first.
+    pub(crate) service: u32,
+    /// Learns what a baseline needs to know.
+    pub(crate) baseline: Option<Arc<dyn Baseline>>,
+    pub(crate) admission: Option<Box<dyn Admission>>,
+    /// Gone: asks nothing, hears nothing.
+    pub(crate) is_gone: bool,
+}
+
+/// A connection as its client sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) backend: u32,
+    /// Unique in the world; 0 where the place is free.
+    pub(crate) epoch: u32,
+    /// Which process of the backend it reached.
+    pub(crate) process: u32,
+    pub(crate) state: LinkState,
+    /// Requests on it that have not ended for the client.
+    pub(crate) in_flight: u32,
+    /// Nothing sent earlier may arrive later: the last arrival in each direction.
+    pub(crate) up_until: u64,
+    pub(crate) down_until: u64,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    Dialling,
+    Open,
+    /// The brain has let go of it; it closes when nothing is in flight.
+    Leaving,
+}
+
+impl ClientTask {
+    /// A place for a new connection.
+    pub(crate) fn open(&mut self, backend: u32, epoch: u32) -> u32 {
+        let link =
+            Link { backend, epoch, process: 0, state: LinkState::Dialling, in_flight: 0, up_until: 0, down_until: 0 };
+        if let Some(free) = self.links.iter().position(|link| link.epoch == 0) {
+            self.links[free] = link;
+            return free as u32;
+        }
+        self.links.push(link);
+        self.links.len() as u32 - 1
+    }
+
+    /// The connection in this place, if it is still that one.
+    pub(crate) fn link(&mut self, place: u32, epoch: u32) -> Option<&mut Link> {
+        self.links.get_mut(place as usize).filter(|link| link.epoch == epoch && epoch != 0)
+    }
+
+    /// The connection the brain means when it speaks of a backend.
+    pub(crate) fn place_of(&self, backend: BackendId) -> Option<u32> {
+        let meant =
+            |link: &Link| link.epoch != 0 && u64::from(link.backend) == backend.0 && link.state != LinkState::Leaving;
+        self.links.iter().position(meant).map(|place| place as u32)
+    }
+
+    /// Takes the brain's new picker, if there is one.
+    pub(crate) fn refresh_picker(&mut self) {
+        let Some(picker) = self.brain.poll_picker() else { return };
+        self.routes.clear();
+        for backend in picker.backends() {
+            let place = self.place_of(backend);
+            debug_assert!(place.is_some(), "a candidate without a connection");
+            self.routes.push(place.unwrap_or(u32::MAX));
+        }
+        self.picker = picker;
+    }
+}

@@ -1,0 +1,88 @@
+//! How long a message takes, and which do not get through.
+
+use evenkeel_core::Rng;
+use evenkeel_core::rng::{hash2, hash3};
+
+use super::event::{Event, LinkId};
+use crate::model::exponential;
+use crate::scenario::Scenario;
+
+/// What lies between clients and backends.
+#[derive(Debug)]
+pub(crate) struct Net {
+    delay: u64,
+    /// Between clusters.
+    far: u64,
+    jitter: f64,
+    loss: f64,
+    resend: u64,
+    pub(crate) silence: u64,
+    seed: u64,
+    notes: u64,
+    /// Cut off now: whose faults, and which clients they concern.
+    pub(crate) cuts: Vec<Cut>,
+    /// Sent where nothing gets through; delivered when it heals, if the connection still stands.
+    pub(crate) held: Vec<(LinkId, Event)>,
+}
+
+/// One partition that is in force.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    pub(crate) fault: u32,
+    pub(crate) backends: Vec<u32>,
+    /// Share of clients it concerns.
+    pub(crate) clients: f64,
+}
+
+impl Net {
+    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Self {
+        let network = &scenario.network;
+        Net {
+            delay: network.delay.nanos(),
+            far: scenario.clusters.delay.nanos(),
+            jitter: network.jitter.seconds(),
+            loss: network.loss,
+            resend: network.resend.nanos(),
+            silence: network.silence.nanos(),
+            seed: hash2(seed, NETWORK),
+            notes: 0,
+            cuts: Vec::new(),
+            held: Vec::new(),
+        }
+    }
+
+    /// One way for a message that is known by `key` and `leg`: the same under every policy.
+    pub(crate) fn trip(&self, key: u64, leg: u64, is_far: bool) -> u64 {
+        let delay = if is_far { self.far } else { self.delay };
+        if self.jitter <= 0.0 && self.loss <= 0.0 {
+            return delay;
+        }
+        let mut rng = Rng::from_seed(hash3(self.seed, key, leg));
+        let late = if rng.unit() < self.loss { self.resend } else { 0 };
+        let jitter = if self.jitter > 0.0 { exponential(self.jitter, &mut rng) * 1e9 } else { 0.0 };
+        delay + late + jitter as u64
+    }
+
+    /// One way for a note.
+    pub(crate) fn note_trip(&mut self, is_far: bool) -> u64 {
+        self.notes += 1;
+        self.trip(self.notes, NOTES, is_far)
+    }
+
+    /// Whether nothing gets through between the two.
+    pub(crate) fn is_cut(&self, client: u32, backend: u32) -> bool {
+        self.cuts.iter().any(|cut| cut.concerns(client) && cut.backends.contains(&backend))
+    }
+}
+
+impl Cut {
+    pub(crate) fn concerns(&self, client: u32) -> bool {
+        let drawn = hash3(u64::from(self.fault), CUT, u64::from(client)) >> 11;
+        drawn as f64 * (1.0 / (1u64 << 53) as f64) < self.clients
+    }
+}
+
+/// Streams of chance, so that parts do not disturb each other.
+const NETWORK: u64 = 0x6e65_7477;
+const NOTES: u64 = 0x6e6f_7465;
+const CUT: u64 = 0x6375_7421;

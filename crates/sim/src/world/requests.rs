@@ -1,0 +1,149 @@
+//! Requests on their way, in numbered places that are used again.
+
+use evenkeel_core::server::Admission;
+use evenkeel_core::{Criticality, LoadReport, Outcome, Ticket};
+
+use super::event::{LinkId, RequestId};
+
+/// One request, from being asked for until both ends are done with it.
+#[derive(Debug)]
+pub(crate) struct Request {
+    generation: u32,
+    /// Who asks.
+    pub(crate) client: u32,
+    /// Whom; nobody before it is picked.
+    pub(crate) backend: u32,
+    /// On which connection.
+    pub(crate) link: LinkId,
+    /// The client's proof that it is counted in. None where the client is done, or has not sent it.
+    pub(crate) ticket: Option<Ticket>,
+    /// Whether its caller still waits.
+    pub(crate) wanted: bool,
+    /// Where the backend has it.
+    pub(crate) at: At,
+    /// The backend's proof that it was let in.
+    pub(crate) admission: Option<Admission>,
+    /// Seconds of a core of speed 1 that it takes.
+    pub(crate) cpu: f64,
+    /// Seconds it then waits for something else.
+    pub(crate) wait: f64,
+    /// When it was asked for.
+    pub(crate) asked: u64,
+    /// When this attempt was sent.
+    pub(crate) sent: u64,
+    /// Nobody waits for it after this.
+    pub(crate) deadline: u64,
+    /// Its place in the trace: what is drawn for it by hash is the same under every policy.
+    pub(crate) key: u64,
+    /// How often it was sent before.
+    pub(crate) tries: u32,
+    pub(crate) criticality: Criticality,
+    pub(crate) customer: u32,
+    /// The request it is made for, at the layer before.
+    pub(crate) parent: Option<RequestId>,
+    /// Requests it made itself that have not ended.
+    pub(crate) children: u32,
+    /// How it ends, as far as is known.
+    pub(crate) outcome: Outcome,
+    /// What the backend said with its answer.
+    pub(crate) report: LoadReport,
+}
+
+/// Where the backend has a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// Not there, or not there any more.
+    Nowhere,
+    /// In line for a worker.
+    Queued,
+    /// On the cores.
+    Working,
+    /// Waiting for something else.
+    Resting,
+    /// Waiting for the requests it made itself.
+    Calling,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    places: Vec<Option<Request>>,
+    generations: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Requests {
+    pub(crate) fn insert(&mut self, mut request: Request) -> RequestId {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.generations.push(0);
+            self.places.len() as u32 - 1
+        });
+        let generation = self.generations[number as usize];
+        request.generation = generation;
+        self.places[number as usize] = Some(request);
+        RequestId { number, generation }
+    }
+
+    /// `None` where it has ended since.
+    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
+        self.places.get_mut(id.number as usize)?.as_mut().filter(|request| request.generation == id.generation)
+    }
+
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Request> {
+        self.places.get(id.number as usize)?.as_ref().filter(|request| request.generation == id.generation)
+    }
+
+    pub(crate) fn remove(&mut self, id: RequestId) -> Option<Request> {
+        self.get(id)?;
+        let request = self.places[id.number as usize].take();
+        self.generations[id.number as usize] = id.generation.wrapping_add(1);
+        self.free.push(id.number);
+        request
+    }
+
+    /// Those that `wanted` says yes to, in order of their number.
+    pub(crate) fn find(&self, wanted: impl Fn(&Request) -> bool) -> Vec<RequestId> {
+        let present = self.places.iter().enumerate().filter_map(|(number, place)| Some((number, place.as_ref()?)));
+        present
+            .filter(|(_, request)| wanted(request))
+            .map(|(number, request)| RequestId { number: number as u32, generation: request.generation })
+            .collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
+impl Request {
+    /// A request that has just been asked for.
+    pub(crate) fn new(client: u32, asked: u64) -> Self {
+        Request {
+            generation: 0,
+            client,
+            backend: NOBODY,
+            link: LinkId { client, place: NOBODY, epoch: 0 },
+            ticket: None,
+            wanted: true,
+            at: At::Nowhere,
+            admission: None,
+            cpu: 0.0,
+            wait: 0.0,
+            asked,
+            sent: asked,
+            deadline: u64::MAX,
+            key: 0,
+            tries: 0,
+            criticality: Criticality::Critical,
+            customer: 0,
+            parent: None,
+            children: 0,
+            outcome: Outcome::Served,
+            report: LoadReport::default(),
+        }
+    }
+}
+
+/// No backend, no connection.
+pub(crate) const NOBODY: u32 = u32::MAX;

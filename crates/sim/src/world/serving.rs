@@ -1,0 +1,278 @@
+//! A request at its backend: let in, worked on, waiting for others, answered.
+
+use evenkeel_core::rng::hash3;
+use evenkeel_core::{Outcome, Rng, Time};
+
+use super::World;
+use super::asking::meta_of;
+use super::event::{Event, RequestId};
+use super::requests::{At, Request};
+use super::tally::End;
+use crate::model::{Central, Job};
+
+impl World<'_> {
+    /// The request is there.
+    pub(super) fn on_reach(&mut self, id: RequestId, tries: u32) {
+        if self.central.is_some() {
+            return self.reach_central(id);
+        }
+        let now = self.time();
+        let is_meant = |request: &&mut Request| request.wanted && request.tries == tries;
+        let Some(request) = self.requests.get_mut(id).filter(is_meant) else { return };
+        let link = request.link;
+        let process = self.clients[link.client as usize].link(link.place, link.epoch).map_or(0, |link| link.process);
+        let task = &mut self.tasks[request.backend as usize];
+        if !task.is_up || task.process != process {
+            // Whoever listened there has gone; what the client is told of that is on its way.
+            return;
+        }
+        match task.gate.admit(&mut task.local, now, &meta_of(request), &mut task.rng) {
+            Ok(admission) => request.admission = Some(admission),
+            Err(_) if request.deadline <= self.now => return self.answer(id, Outcome::Expired),
+            Err(_) => return self.answer(id, Outcome::Unsent),
+        }
+        if let Some((share, cpu)) = task.failing {
+            let drawn = Rng::from_seed(hash3(self.seed, request.key, FAILS ^ u64::from(request.tries))).unit();
+            if drawn < share {
+                (request.outcome, request.cpu, request.wait) = (Outcome::Failed, cpu, 0.0);
+            }
+        }
+        if task.in_service >= task.workers {
+            request.at = At::Queued;
+            task.queue.push_back(id);
+            return;
+        }
+        self.start_work(id);
+    }
+
+    /// On the cores.
+    pub(super) fn start_work(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        request.at = At::Working;
+        let (backend, cpu) = (request.backend, request.cpu);
+        let task = &mut self.tasks[backend as usize];
+        task.in_service += 1;
+        task.machine.start(self.now, Job { request: id.number, generation: id.generation }, cpu);
+        self.plan_work(backend);
+    }
+
+    /// Sees to it that the cores are looked at when something is finished.
+    pub(super) fn plan_work(&mut self, backend: u32) {
+        let task = &mut self.tasks[backend as usize];
+        if let Some(at) = task.machine.next_finish().filter(|&at| at < task.wakes_at) {
+            task.wakes_at = at;
+            self.queue.push(at, Event::Work(backend));
+        }
+    }
+
+    /// Something may be finished.
+    pub(super) fn on_work(&mut self, backend: u32) {
+        if self.tasks[backend as usize].wakes_at != self.now {
+            return; // an earlier look was planned since
+        }
+        self.tasks[backend as usize].wakes_at = u64::MAX;
+        while let Some(job) = self.tasks[backend as usize].machine.take_finished(self.now) {
+            let id = RequestId { number: job.request, generation: job.generation };
+            let is_there = |request: &Request| request.at == At::Working && request.backend == backend;
+            if self.requests.get(id).is_some_and(is_there) {
+                self.tasks[backend as usize].machine.finished();
+                self.on_cpu_done(id);
+            }
+        }
+        self.plan_work(backend);
+    }
+
+    fn on_cpu_done(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        let task = &self.tasks[request.backend as usize];
+        let calls = self.services[task.service as usize].calls;
+        if let Some(caller) = task.caller.filter(|_| calls > 0 && request.outcome == Outcome::Served) {
+            request.at = At::Calling;
+            request.children = calls;
+            return self.call_behind(id, caller, calls);
+        }
+        self.rest(id);
+    }
+
+    /// Waits for something that is not modelled further.
+    fn rest(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        if request.wait <= 0.0 {
+            return self.leave(id);
+        }
+        request.at = At::Resting;
+        self.queue.push(self.now + (request.wait * 1e9) as u64, Event::Rested(id));
+    }
+
+    pub(super) fn on_rested(&mut self, id: RequestId) {
+        if self.requests.get(id).is_some_and(|request| request.at == At::Resting) {
+            self.leave(id);
+        }
+    }
+
+    /// Makes its own requests at the layer behind.
+    fn call_behind(&mut self, id: RequestId, caller: u32, calls: u32) {
+        let Some(request) = self.requests.get(id) else { return };
+        let (key, deadline, criticality, customer) =
+            (request.key, request.deadline, request.criticality, request.customer);
+        let service = self.clients[caller as usize].service;
+        for call in 0..calls {
+            let mut child = Request::new(caller, self.now);
+            child.key = hash3(key, u64::from(service), u64::from(call));
+            let mut rng = Rng::from_seed(hash3(self.seed, child.key, COSTS));
+            let (_, cpu, wait) = self.services[service as usize].methods.draw(&mut rng);
+            (child.cpu, child.wait, child.deadline) = (cpu, wait, deadline);
+            (child.criticality, child.customer, child.parent) = (criticality, customer, Some(id));
+            let child = self.requests.insert(child);
+            self.tally.on_layer_asked(service);
+            self.ask(child);
+        }
+    }
+
+    /// One of the requests it made has ended.
+    pub(super) fn on_child_end(&mut self, parent: RequestId, end: End) {
+        let Some(request) = self.requests.get_mut(parent).filter(|request| request.at == At::Calling) else { return };
+        request.children = request.children.saturating_sub(1);
+        if end != End::Served {
+            request.outcome = Outcome::Failed;
+        }
+        if request.children == 0 {
+            self.rest(parent);
+        }
+    }
+
+    /// Done at the backend: the worker is free, the answer is sent.
+    fn leave(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        let outcome = request.outcome;
+        let backend = request.backend;
+        self.release(id, outcome);
+        self.next_of_central(backend);
+        self.answer(id, outcome);
+    }
+
+    /// Gives back what the backend counted, and lets the next in line in.
+    fn release(&mut self, id: RequestId, outcome: Outcome) {
+        let now = self.time();
+        let Some(request) = self.requests.get_mut(id) else { return };
+        request.at = At::Nowhere;
+        let task = &mut self.tasks[request.backend as usize];
+        if let Some(admission) = request.admission.take() {
+            task.gate.finish(now, admission, outcome);
+        }
+        request.report = task.gate.report();
+        task.in_service -= 1;
+        while let Some(next) = task.queue.pop_front() {
+            if self.requests.get(next).is_some_and(|request| request.at == At::Queued) {
+                return self.start_work(next);
+            }
+        }
+    }
+
+    fn answer(&mut self, id: RequestId, outcome: Outcome) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        request.outcome = outcome;
+        if !request.wanted {
+            return self.forget_if_done(id);
+        }
+        let (link, backend, key, tries) = (request.link, request.backend, request.key, request.tries);
+        self.send_down(link, backend, (key, u64::from(tries) * 2 + 1), Event::Answer(id));
+    }
+
+    /// Nobody waits for it: what is left undone stays undone.
+    pub(super) fn on_cancel(&mut self, id: RequestId) {
+        let now = self.now;
+        let Some(request) = self.requests.get_mut(id) else { return };
+        let backend = request.backend;
+        match request.at {
+            At::Nowhere => {}
+            At::Queued => {
+                // It stays in line as a number that nobody has.
+                request.at = At::Nowhere;
+                let admission = request.admission.take();
+                let task = &self.tasks[backend as usize];
+                if let Some(admission) = admission {
+                    task.gate.finish(Time::from_nanos(now), admission, Outcome::Cancelled);
+                }
+            }
+            At::Working => {
+                self.tasks[backend as usize].machine.abandon(now);
+                self.release(id, Outcome::Cancelled);
+                self.next_of_central(backend);
+                self.plan_work(backend);
+            }
+            At::Resting => self.release(id, Outcome::Cancelled),
+            At::Calling => {
+                for child in self.requests.find(|child| child.parent == Some(id)) {
+                    self.give_up(child, Outcome::Cancelled);
+                }
+                self.release(id, Outcome::Cancelled);
+            }
+        }
+        self.forget_if_done(id);
+    }
+
+    /// A backend measures itself and goes on with its life.
+    pub(super) fn on_server_timer(&mut self, backend: u32) {
+        let now = self.time();
+        let task = &mut self.tasks[backend as usize];
+        if task.measured_at != self.now {
+            return;
+        }
+        task.measured_at = u64::MAX;
+        if !task.is_up {
+            return;
+        }
+        task.read_usage(self.now);
+        task.brain.handle_timeout(now);
+        self.pump_server(backend);
+    }
+
+    /// One line for all cores: the request travels to it.
+    pub(super) fn ask_central(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get(id) else { return };
+        let trip = self.net.trip(request.key, 0, false);
+        self.queue.push(self.now + trip, Event::Reach(id, 0));
+    }
+
+    fn reach_central(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get(id).filter(|request| request.wanted) else { return };
+        let work = request.cpu;
+        if let Some(backend) = self.central.as_mut().and_then(|central| central.offer(id, work)) {
+            self.start_central(id, backend);
+        }
+    }
+
+    fn start_central(&mut self, id: RequestId, backend: u32) {
+        if let Some(request) = self.requests.get_mut(id) {
+            request.backend = backend;
+            self.tally.on_begin(backend);
+            self.start_work(id);
+        }
+    }
+
+    /// A core is free: the next in line takes it.
+    fn next_of_central(&mut self, backend: u32) {
+        let mut next = self.central.as_mut().and_then(|central| central.finished(backend));
+        while let Some((id, backend)) = next {
+            if self.requests.get(id).is_some_and(|request| request.wanted) {
+                return self.start_central(id, backend);
+            }
+            // Its caller waited too long in line; the core goes on to the next.
+            next = self.central.as_mut().and_then(|central| central.finished(backend));
+        }
+    }
+
+    pub(super) fn set_central_usable(&mut self, backend: u32, is_usable: bool) {
+        let Some(central) = &mut self.central else { return };
+        central.set_usable(backend, is_usable);
+        while let Some((id, backend)) = self.central.as_mut().and_then(Central::next) {
+            self.start_central(id, backend);
+        }
+    }
+}
+
+/// How long a fresh server waits before it measures itself at first, at most: they are not in step.
+pub(super) const FIRST_MEASURE: u64 = 100_000_000;
+const FAILS: u64 = 0x6661_696c;
+const COSTS: u64 = 0x636f_7374;

@@ -1,0 +1,164 @@
+//! What is counted while a world runs: every request once, every task's load in every window.
+
+use evenkeel_core::plan::Shape;
+use evenkeel_core::{Criticality, Outcome};
+use hdrhistogram::Histogram;
+
+use super::ORIGIN;
+use super::requests::Request;
+use crate::scenario::Scenario;
+
+/// How a request ended for its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Served,
+    Failed,
+    Expired,
+    /// Never ran, however often it was sent.
+    Unsent,
+    /// Not sent at all: no backend had room, or the client held it back.
+    Refused,
+    /// Nobody wanted it any more.
+    Cancelled,
+}
+
+impl End {
+    pub(crate) fn of(outcome: Outcome) -> End {
+        match outcome {
+            Outcome::Served => End::Served,
+            Outcome::Failed | Outcome::Overloaded | Outcome::DontRetry => End::Failed,
+            Outcome::Expired => End::Expired,
+            Outcome::Cancelled => End::Cancelled,
+            Outcome::Unsent => End::Unsent,
+        }
+    }
+}
+
+/// Counts of one run.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// Requests asked for before this are not counted.
+    measured_from: u64,
+    /// Those asked for, and how they ended, in the order of [`End`]; of requests asked for since `measured_from`.
+    pub(crate) asked: u64,
+    pub(crate) ended: [u64; 6],
+    /// The same for all of them, from the beginning.
+    pub(crate) all_asked: u64,
+    pub(crate) all_ended: u64,
+    /// Ended, and served, of each.
+    pub(crate) by_criticality: [[u64; 2]; Criticality::ALL.len()],
+    pub(crate) by_customer: Vec<[u64; 2]>,
+    /// Nanoseconds from asking to answer, or to giving up.
+    pub(crate) latency: Histogram<u64>,
+    /// What has happened since the last window ended.
+    pub(crate) window: Window,
+    pub(crate) windows: Vec<Window>,
+    pub(crate) restarts: u64,
+    /// Requests made to each service behind the first.
+    pub(crate) layer_asked: Vec<u64>,
+    /// The shapes before and after the last change of size, and connections let go since.
+    pub(crate) resized: Option<(Shape, Shape)>,
+    pub(crate) let_go: u64,
+}
+
+/// One window of time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    /// Share of each task's cores in use; not a number where it was not up all the time.
+    pub(crate) utilization: Vec<f32>,
+    /// Requests begun on each task of the first service.
+    pub(crate) begun: Vec<u32>,
+    pub(crate) served: u32,
+    pub(crate) failed: u32,
+    pub(crate) refused: u32,
+}
+
+impl Tally {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        Tally {
+            measured_from: ORIGIN + scenario.settle.nanos(),
+            asked: 0,
+            ended: [0; 6],
+            all_asked: 0,
+            all_ended: 0,
+            by_criticality: [[0; 2]; Criticality::ALL.len()],
+            by_customer: vec![[0; 2]; scenario.customers.len().max(1)],
+            latency: Histogram::new_with_bounds(1, LATENCY_MOST, 3).expect("the bounds are in order"),
+            window: Window::default(),
+            windows: Vec::new(),
+            restarts: 0,
+            layer_asked: vec![0; scenario.layers.len() + 1],
+            resized: None,
+            let_go: 0,
+        }
+    }
+
+    pub(crate) fn on_asked(&mut self, now: u64) {
+        self.all_asked += 1;
+        self.asked += u64::from(now >= self.measured_from);
+    }
+
+    pub(crate) fn on_begin(&mut self, backend: u32) {
+        let place = backend as usize;
+        if place >= self.window.begun.len() {
+            self.window.begun.resize(place + 1, 0);
+        }
+        self.window.begun[place] += 1;
+    }
+
+    pub(crate) fn on_end(&mut self, now: u64, request: &Request, end: End) {
+        self.all_ended += 1;
+        match end {
+            End::Served => self.window.served += 1,
+            End::Refused => self.window.refused += 1,
+            End::Failed | End::Expired | End::Unsent | End::Cancelled => self.window.failed += 1,
+        }
+        if request.asked < self.measured_from {
+            return;
+        }
+        self.ended[end as usize] += 1;
+        let served = u64::from(end == End::Served);
+        let classes = [
+            self.by_criticality.get_mut(request.criticality.index()),
+            self.by_customer.get_mut(request.customer as usize),
+        ];
+        for count in classes.into_iter().flatten() {
+            count[0] += 1;
+            count[1] += served;
+        }
+        // A caller that gave up waited for all that time; an error or a refusal says nothing of speed.
+        if matches!(end, End::Served | End::Expired) {
+            self.latency.saturating_record((now - request.asked).max(1));
+        }
+    }
+
+    pub(crate) fn on_layer_asked(&mut self, service: u32) {
+        self.layer_asked[service as usize] += 1;
+    }
+
+    pub(crate) fn on_restart(&mut self) {
+        self.restarts += 1;
+    }
+
+    pub(crate) fn on_resize(&mut self, before: Shape, after: Shape) {
+        self.resized = Some((before, after));
+        self.let_go = 0;
+    }
+
+    /// A client that stays has let go of a connection.
+    pub(crate) fn on_let_go(&mut self, client: u32) {
+        self.let_go +=
+            u64::from(self.resized.is_some_and(|(before, after)| client < before.clients.min(after.clients)));
+    }
+
+    /// The window is over; `utilization` is of each task in it.
+    pub(crate) fn on_window(&mut self, utilization: Vec<f32>) {
+        let mut window = std::mem::take(&mut self.window);
+        window.begun.resize(utilization.len(), 0);
+        window.utilization = utilization;
+        self.windows.push(window);
+    }
+}
+
+/// An hour: longer than anybody waits.
+const LATENCY_MOST: u64 = 3_600_000_000_000;

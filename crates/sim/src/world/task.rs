@@ -1,0 +1,158 @@
+//! One backend task: the brain of core, the machine under it, and what is wrong with it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use evenkeel_core::server::{Clients, GateLocal, Usage};
+use evenkeel_core::{Gate, Rng, Server, Time};
+
+use super::event::{LinkId, RequestId};
+use crate::model::Machine;
+
+/// A task of a service.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) brain: Server,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) local: GateLocal,
+    pub(crate) rng: Rng,
+    pub(crate) machine: Machine,
+    /// When the cores will be looked at; `u64::MAX` for never.
+    pub(crate) wakes_at: u64,
+    /// Requests worked on at once, at most.
+    pub(crate) workers: u32,
+    /// Those being worked on, waiting included.
+    pub(crate) in_service: u32,
+    pub(crate) queue: VecDeque<RequestId>,
+    pub(crate) watchers: Vec<Watcher>,
+    pub(crate) service: u32,
+    pub(crate) cluster: u32,
+    /// Which client task makes the requests to the layer behind, if there is one.
+    pub(crate) caller: Option<u32>,
+    /// Counts up with every process of this task.
+    pub(crate) process: u32,
+    pub(crate) is_up: bool,
+    /// When it will be measured; `u64::MAX` for never.
+    pub(crate) measured_at: u64,
+    /// When the last reading was taken and what the cores had done by then.
+    last_reading: (u64, f64),
+    /// What the cores had done when the window began; none where it was not up then.
+    last_window: Option<f64>,
+    /// What moves its speed.
+    pub(crate) pace: Pace,
+    /// Answers with an error instead: share of requests, and what that costs.
+    pub(crate) failing: Option<(f64, f64)>,
+    /// When its neighbours come and go.
+    pub(crate) neighbours_rng: Rng,
+    /// The restart it is part of: which fault.
+    pub(crate) restart: Option<u32>,
+}
+
+/// Factors of a machine's speed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Of its type.
+    pub(crate) own: f64,
+    pub(crate) neighbours: f64,
+    pub(crate) warmth: f64,
+    pub(crate) fault: f64,
+    pub(crate) hangs: bool,
+}
+
+impl Pace {
+    pub(crate) fn new(own: f64) -> Self {
+        Pace { own, neighbours: 1.0, warmth: 1.0, fault: 1.0, hangs: false }
+    }
+
+    pub(crate) fn speed(&self) -> f64 {
+        if self.hangs { 0.0 } else { self.own * self.neighbours * self.warmth * self.fault }
+    }
+}
+
+/// A connection as its backend sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watcher {
+    pub(crate) link: LinkId,
+    /// Announcements made that it has not acknowledged.
+    pub(crate) unheard: u32,
+    /// Cannot acknowledge.
+    pub(crate) is_silent: bool,
+}
+
+impl Task {
+    /// How far clients have heard the last announcement.
+    pub(crate) fn clients(&self) -> Clients {
+        let unacknowledged = self.watchers.iter().filter(|one| !one.is_silent && one.unheard > 0).count();
+        let silent = self.watchers.iter().filter(|one| one.is_silent).count();
+        Clients { unacknowledged: unacknowledged as u32, silent: silent as u32 }
+    }
+
+    /// Tells the brain what its cores did since the last reading.
+    pub(crate) fn read_usage(&mut self, now: u64) {
+        let busy = self.machine.busy(now);
+        let (before, busy_before) = std::mem::replace(&mut self.last_reading, (now, busy));
+        let seconds = now.saturating_sub(before) as f64 * 1e-9;
+        let utilization = (seconds > 0.0).then(|| (busy - busy_before) / (seconds * self.machine.cores()));
+        let usage = Usage {
+            utilization,
+            processors: Some(self.machine.cores()),
+            runnable: Some(f64::from(self.machine.running())),
+        };
+        self.brain.handle_usage(Time::from_nanos(now), usage);
+    }
+
+    /// The share of its cores in use over the window that ends; not a number where it was not up all the time.
+    pub(crate) fn window_load(&mut self, now: u64, seconds: f64) -> f32 {
+        let busy = self.machine.busy(now);
+        let before = std::mem::replace(&mut self.last_window, self.is_up.then_some(busy));
+        before
+            .filter(|_| self.is_up)
+            .map_or(f32::NAN, |before| ((busy - before) / (seconds * self.machine.cores())) as f32)
+    }
+
+    /// A fresh process on the same machine.
+    pub(crate) fn begin_process(&mut self, now: u64, brain: Server) {
+        self.gate = Arc::clone(brain.gate());
+        self.brain = brain;
+        self.process += 1;
+        self.is_up = true;
+        self.last_reading = (now, self.machine.busy(now));
+    }
+
+    /// The process is gone: nothing runs, nobody is connected.
+    pub(crate) fn end_process(&mut self, now: u64) -> Vec<Watcher> {
+        self.is_up = false;
+        self.last_window = None;
+        self.machine.clear(now);
+        self.in_service = 0;
+        self.queue.clear();
+        std::mem::take(&mut self.watchers)
+    }
+
+    pub(crate) fn new(brain: Server, machine: Machine, own_speed: f64, rng: Rng) -> Self {
+        Task {
+            gate: Arc::clone(brain.gate()),
+            brain,
+            local: GateLocal::default(),
+            rng,
+            machine,
+            wakes_at: u64::MAX,
+            workers: u32::MAX,
+            in_service: 0,
+            queue: VecDeque::new(),
+            watchers: Vec::new(),
+            service: 0,
+            cluster: 0,
+            caller: None,
+            process: 1,
+            is_up: true,
+            measured_at: u64::MAX,
+            last_reading: (0, 0.0),
+            last_window: None,
+            pace: Pace::new(own_speed),
+            failing: None,
+            neighbours_rng: Rng::from_seed(0),
+            restart: None,
+        }
+    }
+}
