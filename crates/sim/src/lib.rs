@@ -6,7 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod catalog;
 mod document;
+pub mod lab;
 pub mod scenario;
+pub mod world;
 
 pub use document::{CheckResult, Document, Input, Series};
