@@ -8,7 +8,9 @@
 
 pub mod admission;
 pub mod baseline;
+pub mod catalog;
 mod document;
+pub mod lab;
 pub mod model;
 pub mod scenario;
 pub mod world;
