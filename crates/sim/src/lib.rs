@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod baseline;
 mod document;
 pub mod model;
