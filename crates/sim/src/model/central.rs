@@ -192,11 +192,13 @@ mod tests {
 
     #[test]
     fn the_mean_wait_is_that_of_the_queue_with_many_servers() {
-        // Erlang C of 100 servers at 0.9 is 0.217, and the mean wait that over 100 · 0.1: 0.0217 service times. A run of
-        // 200,000 jobs is 2,200 service times, in which the queue is renewed about every 10: its mean is off by up to a
-        // sixth or so.
-        let (wait, busy) = run(10, 0.9, 200_000, 1);
-        assert!((wait - 0.0217).abs() < 0.006, "{wait}");
+        // Erlang C of 100 servers at 0.9 is 0.2169, and the mean wait that over 100 · 0.1: 0.0217 service times. The mean
+        // of a run of 200,000 jobs has a deviation of 0.0036 (over a dozen seeds), that of four runs half of it: three of
+        // those.
+        let runs = [1, 2, 3, 4].map(|seed| run(10, 0.9, 200_000, seed));
+        let wait = runs.iter().map(|(wait, _)| wait).sum::<f64>() / 4.0;
+        assert!((wait - 0.0217).abs() < 0.0054, "{wait}");
+        let busy = &runs[0].1;
         let (least, most) = busy.iter().fold((f64::MAX, 0.0f64), |(least, most), &one| (least.min(one), most.max(one)));
         assert!(most / least < 1.005, "even: {least} {most}");
     }
