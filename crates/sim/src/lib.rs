@@ -13,6 +13,7 @@ mod document;
 pub mod lab;
 pub mod model;
 pub mod scenario;
+pub mod swarm;
 pub mod world;
 
 pub use document::{CheckResult, Document, Input, Series};

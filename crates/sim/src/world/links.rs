@@ -267,6 +267,9 @@ impl World<'_> {
             return;
         }
         self.lose(id, Outcome::Failed);
+        for request in self.requests.find(|request| request.link == id) {
+            self.on_cancel(request);
+        }
         self.left.insert(id.epoch, backend);
         self.forget_watcher(id);
     }

@@ -115,12 +115,13 @@ struct Service {
 impl World<'_> {
     fn play(&mut self, progress: &mut dyn FnMut(f64)) {
         let end = self.end();
+        let last = end + self.scenario.clients.deadline.nanos() + HOMECOMING;
         let mut told = 0;
         while let Some((at, event)) = self.queue.pop() {
             debug_assert!(at >= self.now, "time goes back");
             self.now = at;
-            // After the end only what is in flight is brought home.
-            if at > end && self.requests.len() == 0 {
+            // After the end only what is in flight is brought home, which no deadline lets last.
+            if at > end && (self.requests.len() == 0 || at > last) {
                 break;
             }
             self.events += 1;
@@ -179,5 +180,7 @@ impl World<'_> {
 
 /// Connections are made before anything is asked for; the scenario's clock begins here.
 const ORIGIN: u64 = 1_000_000_000;
+/// How long after the last deadline the last message may arrive.
+const HOMECOMING: u64 = 10_000_000_000;
 /// How often progress is told.
 const EVENTS_A_STEP: u64 = 1 << 17;

@@ -1,0 +1,203 @@
+//! Random worlds in which random things go wrong, with every invariant looked at after every event.
+//!
+//! A seed is a world: whatever it does, it does again. A seed that fails is printed, can be looked at with
+//! `evenkeel sim swarm --seed N`, and becomes a test of its own name.
+
+use std::time::Duration;
+
+use evenkeel_core::client::subset::Algorithm;
+use evenkeel_core::rng::hash2;
+use evenkeel_core::{Criticality, PolicyName, Rng};
+
+use crate::baseline;
+use crate::scenario::{
+    Backends, Clients, Clusters, Distribution, Fault, FaultKind, Layer, Machine, Method, Neighbours, Network, Reach,
+    Rhythm, Scenario, Span, Subset, Warmup,
+};
+use crate::world::{self, Broken, RunResult};
+
+/// Runs the world of this seed.
+///
+/// ```
+/// let result = evenkeel_sim::swarm::run(7)?;
+/// assert!(result.metrics["requests"] > 0.0);
+/// # Ok::<(), evenkeel_sim::world::Broken>(())
+/// ```
+pub fn run(seed: u64) -> Result<RunResult, Broken> {
+    world::run_checked(&scenario(seed), seed)
+}
+
+/// The world of this seed, small enough that everything in it can be looked at.
+pub fn scenario(seed: u64) -> Scenario {
+    let mut dice = Dice(Rng::from_seed(hash2(seed, SWARM)));
+    let duration = dice.millis(2_000, 6_000);
+    let backends = dice.backends(2, 10);
+    let layers = dice.layers();
+    let faults = dice.faults(duration, backends.count, layers.is_empty());
+    let changes_policy = faults.iter().any(|fault| matches!(fault.kind, FaultKind::Policy { .. }));
+    Scenario {
+        about: format!("the world of swarm seed {seed}"),
+        duration,
+        settle: Span::ZERO,
+        window: Span::from_millis(500),
+        policy: dice.policy(changes_policy),
+        admission: dice.chance(0.15).then(|| "envoy".to_owned()),
+        subset: dice.subset(),
+        client: crate::scenario::ClientSettings {
+            active_max: if dice.chance(0.3) { dice.number(1, 5) } else { 100 },
+            error_half_life: dice.millis(50, 2_000),
+        },
+        clients: dice.clients(duration),
+        methods: dice.methods(),
+        criticality: Criticality::ALL.map(|level| (level.as_str().to_owned(), 1.0)).into_iter().collect(),
+        network: dice.network(),
+        clusters: dice.clusters(backends.count),
+        backends,
+        layers,
+        faults,
+        ..Scenario::default()
+    }
+}
+
+struct Dice(Rng);
+
+impl Dice {
+    fn chance(&mut self, share: f64) -> bool {
+        self.0.unit() < share
+    }
+
+    /// From `least` to `most`, both possible.
+    fn number(&mut self, least: u32, most: u32) -> u32 {
+        least + self.0.below(most - least + 1)
+    }
+
+    fn between(&mut self, least: f64, most: f64) -> f64 {
+        least + (most - least) * self.0.unit()
+    }
+
+    fn millis(&mut self, least: u32, most: u32) -> Span {
+        Span::from_millis(u64::from(self.number(least, most)))
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.0.below(all.len() as u32) as usize]
+    }
+
+    fn policy(&mut self, only_of_core: bool) -> String {
+        if only_of_core || self.chance(0.7) {
+            return self.one_of(&PolicyName::BUILT).as_str().to_owned();
+        }
+        self.one_of(baseline::NAMES).0.to_owned()
+    }
+
+    fn subset(&mut self) -> Subset {
+        Subset { size: self.number(1, 8), algorithm: self.one_of(&Algorithm::ALL).as_str().to_owned() }
+    }
+
+    fn clients(&mut self, duration: Span) -> Clients {
+        let at = duration.get().mul_f64(0.4).into();
+        let rhythm = match self.number(0, 3) {
+            0 => vec![Rhythm::Step { at, lasts: Some(Span::from_millis(500)), times: 4.0 }],
+            1 => vec![Rhythm::Burst { every: Span::from_secs(1), lasts: Span::from_millis(50), times: 8.0 }],
+            _ => Vec::new(),
+        };
+        Clients {
+            count: self.number(1, 8),
+            rate: Some(self.between(20.0, 300.0)),
+            zipf: self.between(0.0, 1.2),
+            deadline: self.millis(100, 3_000),
+            foreign: if self.chance(0.3) { 0.3 } else { 0.0 },
+            rhythm,
+            ..Clients::default()
+        }
+    }
+
+    fn backends(&mut self, least: u32, most: u32) -> Backends {
+        let slow = Machine { speed: self.between(0.3, 1.0), ..Machine::default() };
+        Backends {
+            count: self.number(least, most),
+            cores: self.number(1, 4),
+            workers: self.chance(0.3).then(|| self.number(1, 6)),
+            machines: if self.chance(0.5) { vec![Machine::default(), slow] } else { Vec::new() },
+            neighbours: self.chance(0.4).then(|| Neighbours { stay: self.millis(100, 1_000), ..Neighbours::default() }),
+            warmup: self.chance(0.4).then(|| Warmup { lasts: self.millis(100, 2_000), speed: 0.3 }),
+        }
+    }
+
+    fn methods(&mut self) -> Vec<Method> {
+        let cpu = match self.number(0, 2) {
+            0 => Distribution::Exponential { mean: self.millis(1, 30), cut: None },
+            1 => Distribution::Lognormal { mean: self.millis(1, 30), sigma: 1.5, cut: Some(50.0) },
+            _ => Distribution::Fixed { mean: self.millis(1, 20) },
+        };
+        let wait = self.chance(0.4).then(|| Distribution::Exponential { mean: self.millis(1, 80), cut: None });
+        vec![Method { cpu, wait, ..Method::default() }]
+    }
+
+    fn network(&mut self) -> Network {
+        Network {
+            delay: Span::from_micros(u64::from(self.number(50, 3_000))),
+            jitter: if self.chance(0.5) { Span::from_micros(u64::from(self.number(1, 3_000))) } else { Span::ZERO },
+            loss: if self.chance(0.3) { self.between(0.0, 0.05) } else { 0.0 },
+            silence: self.millis(300, 2_000),
+            ..Network::default()
+        }
+    }
+
+    fn layers(&mut self) -> Vec<Layer> {
+        let count = if self.chance(0.25) { self.number(1, 2) } else { 0 };
+        let layer = |_| Layer {
+            calls: self.number(1, 3),
+            backends: self.backends(1, 5),
+            methods: self.methods(),
+            ..Layer::default()
+        };
+        (0..count).map(layer).collect()
+    }
+
+    fn clusters(&mut self, backends: u32) -> Clusters {
+        let count = if self.chance(0.2) { 2.min(backends) } else { 1 };
+        let reach = if self.chance(0.5) { Reach::All } else { Reach::Own };
+        Clusters { count, delay: self.millis(1, 20), reach }
+    }
+
+    fn faults(&mut self, duration: Span, backends: u32, may_resize: bool) -> Vec<Fault> {
+        let count = self.number(0, 5);
+        let mut faults: Vec<Fault> = (0..count).map(|_| self.fault(duration, backends)).collect();
+        if may_resize && self.chance(0.2) {
+            let change = self.one_of(&["+1b", "+50%b", "-1b", "+2c", "+100%c"]).to_owned();
+            let at = self.moment(duration);
+            faults.push(Fault { at, lasts: None, backends: "0".to_owned(), kind: FaultKind::Resize { change } });
+        }
+        faults
+    }
+
+    fn moment(&mut self, duration: Span) -> Span {
+        Duration::from_millis((duration.get().as_millis() as f64 * self.between(0.05, 0.9)) as u64).into()
+    }
+
+    fn fault(&mut self, duration: Span, backends: u32) -> Fault {
+        let kind = match self.number(0, 7) {
+            0 => FaultKind::Kill,
+            1 => FaultKind::Hang,
+            2 => FaultKind::Fail { share: self.between(0.05, 1.0), cpu: Span::from_micros(100) },
+            3 => FaultKind::Slow { speed: self.between(0.05, 0.9) },
+            4 => FaultKind::Partition { clients: self.between(0.2, 1.0) },
+            5 => FaultKind::LameDuck,
+            6 => FaultKind::Restart {
+                together: self.number(1, 3),
+                down: self.millis(10, 500),
+                prewarm: if self.chance(0.5) { self.millis(10, 300) } else { Span::ZERO },
+            },
+            _ => FaultKind::Policy { policy: self.one_of(&PolicyName::BUILT).as_str().to_owned() },
+        };
+        let first = self.number(0, backends - 1);
+        let last = self.number(first, backends - 1);
+        let (at, lasts) = (self.moment(duration), self.millis(50, 2_000));
+        // What would go on beyond the end stays.
+        let lasts = (at.get() + lasts.get() <= duration.get()).then_some(lasts);
+        Fault { at, lasts, backends: format!("{first}-{last}"), kind }
+    }
+}
+
+const SWARM: u64 = 0x7377_6172;
