@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod document;
+pub mod plot;
 pub mod scenario;
 
 pub use document::{CheckResult, Document, Input, Series};
