@@ -8,6 +8,7 @@
 
 mod document;
 pub mod plot;
+pub mod report;
 pub mod scenario;
 
 pub use document::{CheckResult, Document, Input, Series};

@@ -17,7 +17,7 @@ mod spread;
 mod svg;
 mod waste;
 
-pub(crate) use scale::readable;
+pub(crate) use scale::{precise, readable};
 pub(crate) use source::{full_name, variants};
 pub(crate) use svg::escaped;
 

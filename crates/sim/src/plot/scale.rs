@@ -127,15 +127,22 @@ impl Scale {
 
 /// A value for people: three significant digits, thousands apart.
 pub(crate) fn readable(value: f64) -> String {
+    significant(value, 3)
+}
+
+/// A value that is measured against a goal: a digit more, so that a near miss does not read like the goal.
+pub(crate) fn precise(value: f64) -> String {
+    significant(value, 4)
+}
+
+/// With so many significant digits at most, and all digits before the point.
+fn significant(value: f64, digits: u32) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
     let size = value.abs();
-    let decimals = if size == 0.0 || size >= 99.95 {
-        0
-    } else {
-        (2.0 - libm::floor(libm::log10(size) + ROUNDING)).clamp(0.0, 9.0) as usize
-    };
+    let leading = if size > 0.0 { libm::floor(libm::log10(size) + ROUNDING) } else { 0.0 };
+    let decimals = (f64::from(digits) - 1.0 - leading).clamp(0.0, 9.0) as usize;
     let text = grouped(value, decimals);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -255,5 +262,6 @@ mod tests {
         let written: Vec<String> = [0.0, 0.012_34, 1.05, 12.0, 99.96, 1234.6, -2.5, f64::NAN].map(readable).into();
 
         assert_eq!(written, ["0", "0.0123", "1.05", "12", "100", "1,235", "−2.5", "–"]);
+        assert_eq!((precise(1.0512), precise(71.256)), ("1.051".to_owned(), "71.26".to_owned()));
     }
 }

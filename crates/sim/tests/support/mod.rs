@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use evenkeel_core::Rng;
 use evenkeel_sim::scenario::{FigureKind, FigureSpec, Published, PublishedLine};
@@ -54,7 +55,7 @@ pub(crate) fn figure(kind: FigureKind) -> FigureSpec {
 fn toml(variants: &[&str]) -> String {
     let mut text = "[[fault]]\nkind = \"slow\"\nspeed = 0.5\nat = \"40s\"\nlasts = \"20s\"\n".to_owned();
     for variant in variants.iter().filter(|variant| !variant.is_empty()) {
-        text += &format!("[[variant]]\nname = \"{variant}\"\nset = {{}}\n");
+        let _infallible = write!(text, "[[variant]]\nname = \"{variant}\"\nset = {{}}\n");
     }
     text
 }
@@ -108,7 +109,7 @@ fn fill(document: &mut Document, variant: &str, number: usize) {
     put(
         "connections_by_backend",
         "connections",
-        (0..300).map(|backend| (f64::from(backend), (30 - spread / 2) as f64 + dealt.below(spread) as f64)).collect(),
+        (0..300).map(|backend| (f64::from(backend), f64::from(30 - spread / 2 + dealt.below(spread)))).collect(),
     );
     for (metric, value) in [
         ("served_share", 0.998 - 0.01 * number as f64),
