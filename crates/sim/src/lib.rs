@@ -6,9 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod catalog;
 mod document;
+pub mod lab;
 pub mod plot;
 pub mod report;
 pub mod scenario;
+pub mod world;
 
 pub use document::{CheckResult, Document, Input, Series};

@@ -4,17 +4,28 @@
 //! `"250us"`, `"10ms"`, `"1m 30s"`.
 
 mod backends;
+mod check;
 mod clients;
+mod closest;
+mod error;
 mod faults;
 mod goals;
+mod parse;
+mod places;
+mod policies;
+mod selection;
+mod set;
 mod span;
 
 use std::time::Duration;
 
 pub use backends::{Backends, Machine, Neighbours, Warmup};
 pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Reach, Rhythm};
+pub(crate) use closest::closest;
+pub use error::BadScenario;
 pub use faults::{Fault, FaultKind};
 pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
+pub use selection::selection;
 use serde::{Deserialize, Serialize};
 pub use span::Span;
 

@@ -1,0 +1,59 @@
+//! The scenarios that come with the laboratory, by name: the files of `scenarios/`, built in.
+
+use crate::scenario::closest;
+
+/// Name and text of each, in order of names.
+pub fn all() -> &'static [(&'static str, &'static str)] {
+    &SCENARIOS
+}
+
+/// Their names.
+///
+/// ```
+/// assert!(evenkeel_sim::catalog::names().contains(&"figure-20-5"));
+/// ```
+pub fn names() -> Vec<&'static str> {
+    SCENARIOS.iter().map(|&(name, _)| name).collect()
+}
+
+/// The text of one.
+pub fn text(name: &str) -> Option<&'static str> {
+    SCENARIOS.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
+}
+
+/// The one that was probably meant by a name that there is none of.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    closest(name, names())
+}
+
+macro_rules! scenarios {
+    ($($name:literal),+ $(,)?) => {
+        [$(($name, include_str!(concat!("../../../scenarios/", $name, ".toml")))),+]
+    };
+}
+
+const SCENARIOS: [(&str, &str); 23] = scenarios![
+    "churn",
+    "clusters",
+    "crash",
+    "figure-20-1",
+    "figure-20-3",
+    "figure-20-4",
+    "figure-20-5",
+    "figure-20-6",
+    "foreign-clients",
+    "half-failing",
+    "layers",
+    "mix",
+    "neighbours",
+    "overload",
+    "partition",
+    "peers",
+    "rhythm",
+    "rolling-restart",
+    "sinkhole",
+    "slow-backend",
+    "spread",
+    "subsets",
+    "warmup",
+];

@@ -1,0 +1,259 @@
+//! Whether a scenario can be run: every number in its range, every name known, every time inside the run.
+//!
+//! Nothing is clamped and nothing is ignored: a field that would have no effect is refused like a wrong one.
+
+mod faults;
+mod goals;
+mod range;
+
+use std::time::Duration;
+
+use evenkeel_core::client::subset::Algorithm;
+use evenkeel_core::{ClientConfig, Criticality};
+use range::{above_zero, any_time, count, known, mix, name, share, shares, some_time, within};
+
+use super::error::BadScenario;
+use super::policies::{ADMISSIONS, all};
+use super::{Backends, Clients, Distribution, Layer, Method, Model, Network, Rhythm, Scenario, Span};
+
+impl Scenario {
+    /// Says what is wrong first, if anything is.
+    pub fn check(&self) -> Result<(), BadScenario> {
+        within("seeds", self.seeds, 1, 100_000)?;
+        self.check_times()?;
+        known("policy", &self.policy, &all())?;
+        if let Some(admission) = &self.admission {
+            known("admission", admission, &ADMISSIONS)?;
+        }
+        self.check_subset()?;
+        self.client.check()?;
+        self.clients.check()?;
+        self.backends.check("backends")?;
+        check_methods("method", &self.methods)?;
+        self.check_mixes()?;
+        self.network.check()?;
+        self.layers.iter().enumerate().try_for_each(|(place, layer)| layer.check(&format!("layer.{place}")))?;
+        self.check_clusters()?;
+        self.check_model()?;
+        self.check_faults()?;
+        self.check_goals()?;
+        self.variants().map(drop)
+    }
+
+    fn check_times(&self) -> Result<(), BadScenario> {
+        some_time("duration", self.duration)?;
+        any_time("settle", self.settle)?;
+        some_time("window", self.window)?;
+        let (duration, settle) = (self.duration, self.settle);
+        if settle >= duration {
+            let what = format!("must be shorter than duration, which is {duration}");
+            return Err(BadScenario::value("settle", settle, what));
+        }
+        if self.window > duration {
+            let what = format!("must be no longer than duration, which is {duration}");
+            return Err(BadScenario::value("window", self.window, what));
+        }
+        Ok(())
+    }
+
+    fn check_subset(&self) -> Result<(), BadScenario> {
+        count("subset.size", self.subset.size)?;
+        let algorithm = &self.subset.algorithm;
+        if algorithm.parse::<Algorithm>().is_ok() {
+            return Ok(());
+        }
+        known("subset.algorithm", algorithm, &Algorithm::ALL.map(Algorithm::as_str))
+    }
+
+    fn check_mixes(&self) -> Result<(), BadScenario> {
+        for level in self.criticality.keys() {
+            if level.parse::<Criticality>().is_err() {
+                let names = Criticality::ALL.map(Criticality::as_str);
+                known(&format!("criticality.{level}"), level, &names)?;
+            }
+        }
+        for customer in self.customers.keys() {
+            name(&format!("customers.{customer}"), customer)?;
+        }
+        mix("criticality", &self.criticality)?;
+        mix("customers", &self.customers)
+    }
+
+    fn check_clusters(&self) -> Result<(), BadScenario> {
+        any_time("clusters.delay", self.clusters.delay)?;
+        let most = self.clients.count.min(self.backends.count);
+        if (1..=most).contains(&self.clusters.count) {
+            return Ok(());
+        }
+        let what = format!("must be from 1 to {most}, so that each has a client and a backend");
+        Err(BadScenario::value("clusters.count", self.clusters.count, what))
+    }
+
+    fn check_model(&self) -> Result<(), BadScenario> {
+        let unused = [("fault", self.faults.is_empty()), ("layer", self.layers.is_empty())];
+        for (field, is_empty) in unused {
+            if self.model == Model::Dealing && !is_empty {
+                return Err(BadScenario::field(field, "nothing happens in model = \"dealing\": use \"world\""));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl super::ClientSettings {
+    fn check(&self) -> Result<(), BadScenario> {
+        let mut core = ClientConfig::default();
+        core.flow.active_max = self.active_max;
+        core.errors.half_life = self.error_half_life.get();
+        core.check().map_err(|bad| {
+            let field = if bad.field == "flow.active_max" { "client.active_max" } else { "client.error_half_life" };
+            BadScenario::value(field, bad.value, bad.allowed)
+        })
+    }
+}
+
+impl Clients {
+    fn check(&self) -> Result<(), BadScenario> {
+        count("clients.count", self.count)?;
+        if let Some(rate) = self.rate {
+            above_zero("clients.rate", rate, 1e9)?;
+        }
+        above_zero("clients.load", self.load, 100.0)?;
+        within("clients.zipf", self.zipf, 0.0, 10.0)?;
+        some_time("clients.deadline", self.deadline)?;
+        share("clients.foreign", self.foreign)?;
+        self.rhythm.iter().enumerate().try_for_each(|(place, rhythm)| rhythm.check(&format!("clients.rhythm.{place}")))
+    }
+}
+
+impl Rhythm {
+    fn check(&self, path: &str) -> Result<(), BadScenario> {
+        let field = |name: &str| format!("{path}.{name}");
+        let factor = |times: f64| within(&field("times"), times, 0.0, FACTOR_MOST);
+        match *self {
+            Rhythm::Step { at, lasts, times } => {
+                any_time(&field("at"), at)?;
+                lasts.map_or(Ok(()), |lasts| some_time(&field("lasts"), lasts))?;
+                factor(times)
+            }
+            Rhythm::Ramp { at, over, times } => {
+                any_time(&field("at"), at)?;
+                some_time(&field("over"), over)?;
+                factor(times)
+            }
+            Rhythm::Burst { every, lasts, times } => {
+                some_time(&field("every"), every)?;
+                some_time(&field("lasts"), lasts)?;
+                if lasts > every {
+                    let what = format!("must be no longer than every, which is {every}");
+                    return Err(BadScenario::value(field("lasts"), lasts, what));
+                }
+                factor(times)
+            }
+            Rhythm::Diurnal { period, swing } => {
+                some_time(&field("period"), period)?;
+                share(&field("swing"), swing)
+            }
+        }
+    }
+}
+
+impl Backends {
+    fn check(&self, path: &str) -> Result<(), BadScenario> {
+        let field = |name: &str| format!("{path}.{name}");
+        count(&field("count"), self.count)?;
+        within(&field("cores"), self.cores, 1, CORES_MOST)?;
+        self.workers.map_or(Ok(()), |workers| count(&field("workers"), workers))?;
+        for (place, machine) in self.machines.iter().enumerate() {
+            let field = |name: &str| format!("{path}.machine.{place}.{name}");
+            above_zero(&field("speed"), machine.speed, FACTOR_MOST)?;
+            machine.cores.map_or(Ok(()), |cores| within(&field("cores"), cores, 1, CORES_MOST))?;
+        }
+        let machines = self.machines.iter().enumerate();
+        shares(&field("machine"), machines.map(|(place, one)| (format!("{path}.machine.{place}.share"), &one.share)))?;
+        if let Some(neighbours) = &self.neighbours {
+            share(&field("neighbours.share"), neighbours.share)?;
+            within(&field("neighbours.slowdown"), neighbours.slowdown, 0.0, 0.99)?;
+            some_time(&field("neighbours.stay"), neighbours.stay)?;
+        }
+        if let Some(warmup) = &self.warmup {
+            some_time(&field("warmup.lasts"), warmup.lasts)?;
+            above_zero(&field("warmup.speed"), warmup.speed, 1.0)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_methods(path: &str, methods: &[Method]) -> Result<(), BadScenario> {
+    for (place, method) in methods.iter().enumerate() {
+        method.cpu.check(&format!("{path}.{place}.cpu"))?;
+        if let Some(wait) = &method.wait {
+            wait.check(&format!("{path}.{place}.wait"))?;
+        }
+    }
+    shares(path, methods.iter().enumerate().map(|(place, one)| (format!("{path}.{place}.share"), &one.share)))
+}
+
+impl Distribution {
+    fn check(&self, path: &str) -> Result<(), BadScenario> {
+        let field = |name: &str| format!("{path}.{name}");
+        // A cut below the mean would leave no tail to speak of.
+        let cut = |cut: Option<f64>| cut.map_or(Ok(()), |cut| within(&field("cut"), cut, 1.0, CUT_MOST));
+        match *self {
+            Distribution::Fixed { mean } => some_time(&field("mean"), mean),
+            Distribution::Exponential { mean, cut: most } => {
+                some_time(&field("mean"), mean)?;
+                cut(most)
+            }
+            Distribution::Normal { centre, deviation } => {
+                some_time(&field("centre"), centre)?;
+                any_time(&field("deviation"), deviation)
+            }
+            Distribution::Lognormal { mean, sigma, cut: most } => {
+                some_time(&field("mean"), mean)?;
+                within(&field("sigma"), sigma, 0.0, 10.0)?;
+                cut(most)
+            }
+            Distribution::Pareto { least, range, alpha } => {
+                some_time(&field("least"), least)?;
+                within(&field("range"), range, 1.000_001, CUT_MOST)?;
+                above_zero(&field("alpha"), alpha, 100.0)
+            }
+        }
+    }
+}
+
+impl Network {
+    fn check(&self) -> Result<(), BadScenario> {
+        any_time("network.delay", self.delay)?;
+        any_time("network.jitter", self.jitter)?;
+        within("network.loss", self.loss, 0.0, 0.99)?;
+        any_time("network.resend", self.resend)?;
+        some_time("network.silence", self.silence)
+    }
+}
+
+impl Layer {
+    fn check(&self, path: &str) -> Result<(), BadScenario> {
+        within(&format!("{path}.calls"), self.calls, 1, 1_000)?;
+        self.backends.check(&format!("{path}.backends"))?;
+        check_methods(&format!("{path}.method"), &self.methods)
+    }
+}
+
+/// A moment of the run.
+fn inside(field: &str, at: Span, duration: Duration) -> Result<(), BadScenario> {
+    if at.get() < duration {
+        return Ok(());
+    }
+    Err(BadScenario::value(field, at, format!("must be before the end of the run at {}", Span::from(duration))))
+}
+
+/// Cores of a machine, with room to spare.
+const CORES_MOST: u32 = 4_096;
+
+/// How much more or less of something there may be.
+const FACTOR_MOST: f64 = 1_000.0;
+
+/// A range of values that numbers can still tell apart.
+const CUT_MOST: f64 = 1e9;
