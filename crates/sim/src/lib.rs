@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod by_variant;
 pub mod catalog;
 mod document;
 pub mod lab;
+pub mod number;
 pub mod plot;
 pub mod report;
 pub mod scenario;

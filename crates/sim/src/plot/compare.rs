@@ -2,10 +2,11 @@
 
 use super::colour;
 use super::panel::{Area, Mark, Panel, ROW};
-use super::scale::{Extent, Scale, Unit, readable};
+use super::scale::{Extent, Scale, Unit};
 use super::sheet::{EDGE, Sheet, WIDTH, published_key};
 use super::source::Source;
 use super::svg::{Anchor, Stroke, Type};
+use crate::number::readable;
 
 /// One column of bars.
 struct Column {
@@ -14,6 +15,8 @@ struct Column {
     /// Where bars begin: the best there can be.
     from: f64,
     values: Vec<Option<f64>>,
+    /// What others published for each variant.
+    rivals: Vec<Option<f64>>,
     published: Vec<Mark>,
 }
 
@@ -24,7 +27,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
         return None;
     }
     let mut sheet = Sheet::new(source, "The variants side by side");
-    if columns.iter().any(|column| !column.published.is_empty()) {
+    if columns.iter().any(|column| !column.published.is_empty() || column.rivals.iter().any(Option::is_some)) {
         sheet.legend(&[published_key()]);
     }
     let names: Vec<&str> = source.variants.iter().map(|variant| source.label(variant)).collect();
@@ -49,7 +52,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
 }
 
 fn draw_column(sheet: &mut Sheet, column: &Column, area: Area) {
-    let known = column.values.iter().flatten().copied();
+    let known = column.values.iter().chain(&column.rivals).flatten().copied();
     let extent = Extent::of(known.chain(column.published.iter().map(|mark| mark.value)));
     let extent = extent.unwrap_or(Extent { least: column.from, most: column.from }).with(column.from);
     let extent = Extent { least: column.from, most: extent.most.max(column.from + 1e-6) };
@@ -72,6 +75,12 @@ fn draw_column(sheet: &mut Sheet, column: &Column, area: Area) {
         svg.rect((area.left, area.top + BAR * row as f64 + 5.0), end - area.left, BAR - 10.0, column.fill);
     }
     panel.uprights(svg, &column.published);
+    for (row, rival) in column.rivals.iter().enumerate() {
+        if let Some(rival) = rival {
+            let (x, top) = (panel.x.place(*rival), area.top + BAR * row as f64);
+            svg.line((x, top + 1.0), (x, top + BAR - 1.0), &Stroke::dashed(colour::PUBLISHED, 2.5));
+        }
+    }
     for (row, (value, end)) in column.values.iter().zip(&ends).enumerate() {
         let text = value.map_or("–".to_owned(), readable);
         svg.text((end + 6.0, area.top + BAR * (row as f64 + 0.5) + 4.0), &text, &Type::BODY.rimmed());
@@ -80,29 +89,43 @@ fn draw_column(sheet: &mut Sheet, column: &Column, area: Area) {
 }
 
 fn columns(source: &Source<'_>) -> [Column; 2] {
-    let values = |names: &[&str]| -> Vec<Option<f64>> {
-        source.variants.iter().map(|variant| source.metric(variant, names)).collect()
+    let values = |name: &str| -> Vec<Option<f64>> {
+        source.variants.iter().map(|variant| source.metric(variant, name)).collect()
+    };
+    let rivals = |name: &str| -> Vec<Option<f64>> {
+        source.variants.iter().map(|variant| source.published(variant, name)).collect()
     };
     let published = |wants_latency: bool| -> Vec<Mark> {
         let lines = source.figure.published.iter().filter(|line| is_latency(&line.label) == wants_latency);
         lines.map(|line| Mark::published(line.value, &line.label)).collect()
     };
+    let spread = spread_name(source);
     [
         Column {
             name: "utilization, max/min (1 is even)",
             fill: colour::BLUE,
             from: 1.0,
-            values: values(&["spread_60s", "spread"]),
+            values: values(spread),
+            rivals: rivals(spread),
             published: published(false),
         },
         Column {
             name: "99th percentile of latency, ms",
             fill: colour::GREEN,
             from: 0.0,
-            values: values(&["p99_ms"]),
+            values: values("p99_ms"),
+            rivals: rivals("p99_ms"),
             published: published(true),
         },
     ]
+}
+
+/// Over a minute, but over the whole time where that is what others published or all there is.
+fn spread_name(source: &Source<'_>) -> &'static str {
+    let any = |has: &dyn Fn(&str) -> bool| source.variants.iter().any(|variant| has(variant));
+    let is_published = any(&|variant| source.published(variant, "spread").is_some());
+    let has_minutes = any(&|variant| source.metric(variant, "spread_60s").is_some());
+    if has_minutes && !is_published { "spread_60s" } else { "spread" }
 }
 
 /// A published line has one value and this figure two axes: those that speak of time belong to the second.

@@ -2,10 +2,11 @@
 
 use super::colour;
 use super::panel::{Labels, Mark, Panel, Words, margin_for};
-use super::scale::{Extent, Scale, Unit, readable};
+use super::scale::{Extent, Scale, Unit};
 use super::sheet::{Key, Sheet, published_key};
 use super::source::Source;
 use super::svg::Stroke;
+use crate::number::readable;
 
 pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let all: Vec<(&str, Vec<f64>)> = source

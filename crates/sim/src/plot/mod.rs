@@ -17,8 +17,6 @@ mod spread;
 mod svg;
 mod waste;
 
-pub(crate) use scale::{precise, readable};
-pub(crate) use source::{full_name, variants};
 pub(crate) use svg::escaped;
 
 use crate::document::Document;

@@ -2,10 +2,11 @@
 
 use super::colour;
 use super::panel::{Labels, Mark, Panel, Words, margin_for};
-use super::scale::{Extent, Scale, Unit, readable};
+use super::scale::{Extent, Scale, Unit};
 use super::share::shade_fault;
 use super::sheet::{Key, Sheet, columns, published_key};
 use super::source::{Points, Source};
+use crate::number::readable;
 
 pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let all: Vec<(&str, Vec<Points>)> =
@@ -34,7 +35,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
         shade_fault(&mut sheet.svg, &panel, source.fault, x);
         let y_label = if number % columns == 0 { "requests per second" } else { "" };
         let note = source
-            .metric(variant, &["served_share"])
+            .metric(variant, "served_share")
             .map_or(String::new(), |share| format!("served: {} %", readable(share * 100.0)));
         let words = Words { title: source.label(variant), note: &note, x: "time, s", y: y_label };
         panel.frame(&mut sheet.svg, &words);

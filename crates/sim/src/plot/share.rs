@@ -2,10 +2,11 @@
 
 use super::colour;
 use super::panel::{Labels, Mark, Panel, Words, margin_for};
-use super::scale::{Extent, Scale, Unit, readable};
+use super::scale::{Extent, Scale, Unit};
 use super::sheet::{Key, Sheet};
 use super::source::Source;
 use super::svg::{Stroke, Svg, Type};
+use crate::number::readable;
 
 pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let all = source.each("faulted_share");
@@ -40,7 +41,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
 }
 
 fn marks(source: &Source<'_>) -> Vec<Mark> {
-    let fair = source.variants.iter().find_map(|variant| source.metric(variant, &["fault0_fair"]));
+    let fair = source.variants.iter().find_map(|variant| source.metric(variant, "fault0_fair"));
     let fair = fair.map(|value| Mark {
         value,
         label: format!("fair share {} %", readable(value * 100.0)),

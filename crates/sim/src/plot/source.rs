@@ -1,9 +1,8 @@
-//! What a figure reads from a document: series and metrics by variant, in the order of the scenario.
+//! What a figure reads from a document: points and figures of the variants it shows.
 
-use std::collections::BTreeSet;
-
+use crate::by_variant::full_name;
 use crate::document::Document;
-use crate::scenario::{FigureSpec, Scenario};
+use crate::scenario::{Check, FigureSpec, Published};
 
 /// Points of one line; both of each are numbers.
 pub(super) type Points = Vec<(f64, f64)>;
@@ -16,24 +15,26 @@ pub(super) struct Source<'a> {
     pub(super) variants: Vec<String>,
     /// When the first fault begins and ends, in seconds.
     pub(super) fault: Option<(f64, Option<f64>)>,
+    checks: Vec<Check>,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(document: &'a Document, figure: &'a FigureSpec) -> Self {
-        let scenario = scenario_of(document);
-        let fault = scenario
-            .as_ref()
-            .and_then(|scenario| scenario.faults.first())
-            .map(|fault| (fault.at.seconds(), fault.lasts.map(|lasts| fault.at.seconds() + lasts.seconds())));
-        let there = variants(document);
+        let scenario = document.origin().unwrap_or_default();
+        let fault = scenario.faults.first();
+        let fault = fault.map(|fault| {
+            let onset = fault.at.seconds();
+            (onset, fault.lasts.map(|lasts| onset + lasts.seconds()))
+        });
+        let there = document.variants();
         let asked: Vec<String> = figure.variants.iter().filter(|name| there.contains(name)).cloned().collect();
         let variants = if asked.is_empty() { there } else { asked };
-        Source { document, figure, variants, fault }
+        Source { document, figure, variants, fault, checks: scenario.checks }
     }
 
     /// Nothing where there is no such series, or no number in it.
     pub(super) fn series(&self, variant: &str, name: &str) -> Option<Points> {
-        let series = self.document.series.get(&full_name(variant, name))?;
+        let series = self.document.series_of(variant, name)?;
         let points = series.x.iter().copied().zip(series.y.iter().copied());
         let points: Points = points.filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
         if points.is_empty() { None } else { Some(points) }
@@ -45,42 +46,23 @@ impl<'a> Source<'a> {
         all.filter_map(|(number, variant)| Some((number, variant.as_str(), self.series(variant, name)?))).collect()
     }
 
-    /// The first of these figures that is there and a number.
-    pub(super) fn metric(&self, variant: &str, names: &[&str]) -> Option<f64> {
-        let mut found = names.iter().filter_map(|name| self.document.metrics.get(&full_name(variant, name)).copied());
-        found.find(|value| value.is_finite())
+    /// Nothing where there is none, or no number.
+    pub(super) fn metric(&self, variant: &str, name: &str) -> Option<f64> {
+        self.document.metric(variant, name).filter(|value| value.is_finite())
     }
 
-    /// What people call it: its own name, or the one policy that was asked for.
+    /// What others published for this very figure, as a check of the scenario has it.
+    pub(super) fn published(&self, variant: &str, name: &str) -> Option<f64> {
+        let metric = full_name(variant, name);
+        let of_it = |check: &&Check| check.metric == metric && check.over.is_none() && check.minus.is_none();
+        self.checks.iter().filter(of_it).find_map(|check| match check.published {
+            Some(Published::Number(value)) if value.is_finite() => Some(value),
+            _ => None,
+        })
+    }
+
+    /// Empty where nothing has to be told apart.
     pub(super) fn label<'b>(&'b self, variant: &'b str) -> &'b str {
-        if variant.is_empty() { self.document.input.policy.as_deref().unwrap_or_default() } else { variant }
+        if variant.is_empty() && self.document.input.policy.is_none() { "" } else { self.document.title_of(variant) }
     }
-}
-
-/// Those of a document in the order of its scenario; one without a name where there are none.
-pub(crate) fn variants(document: &Document) -> Vec<String> {
-    let keys = document.metrics.keys().chain(document.series.keys());
-    let mut there: BTreeSet<&str> = keys.map(|key| key.rsplit_once('/').map_or("", |(variant, _)| variant)).collect();
-    let declared = scenario_of(document).map(|scenario| scenario.variants).unwrap_or_default();
-    let mut ordered: Vec<String> = Vec::new();
-    for variant in declared {
-        if there.remove(variant.name.as_str()) {
-            ordered.push(variant.name);
-        }
-    }
-    if !ordered.is_empty() {
-        there.remove("");
-    }
-    ordered.extend(there.into_iter().map(str::to_owned));
-    if ordered.is_empty() { vec![String::new()] } else { ordered }
-}
-
-/// As a document calls a series or a metric of a variant.
-pub(crate) fn full_name(variant: &str, name: &str) -> String {
-    if variant.is_empty() { name.to_owned() } else { format!("{variant}/{name}") }
-}
-
-/// A document of another version may have a text that is none any more: then its order is that of names.
-fn scenario_of(document: &Document) -> Option<Scenario> {
-    toml::from_str(&document.input.toml).ok()
 }

@@ -2,10 +2,11 @@
 
 use super::colour;
 use super::panel::{Labels, Mark, Panel, Words, margin_for};
-use super::scale::{Extent, Scale, Unit, readable};
+use super::scale::{Extent, Scale, Unit};
 use super::sheet::{Key, Sheet, columns, published_key};
 use super::source::{Points, Source};
 use super::svg::Stroke;
+use crate::number::readable;
 
 struct Lines<'a> {
     variant: &'a str,
@@ -65,9 +66,8 @@ fn lines<'a>(source: &Source<'_>, variant: &'a str) -> Option<Lines<'a>> {
 
 /// What the picture comes to, in numbers.
 fn note(source: &Source<'_>, variant: &str) -> String {
-    let of = |name: &str, over: &str| {
-        source.metric(variant, &[name]).map(|value| format!("{} over {over}", readable(value)))
-    };
+    let of =
+        |name: &str, over: &str| source.metric(variant, name).map(|value| format!("{} over {over}", readable(value)));
     let known: Vec<String> = [of("spread_1s", "1 s"), of("spread_60s", "60 s")].into_iter().flatten().collect();
     if known.is_empty() { String::new() } else { format!("max/min: {}", known.join(", ")) }
 }

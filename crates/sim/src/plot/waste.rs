@@ -3,9 +3,10 @@
 
 use super::colour;
 use super::panel::{Labels, Mark, Panel, Words, margin_for};
-use super::scale::{Extent, Scale, Unit, readable};
+use super::scale::{Extent, Scale, Unit};
 use super::sheet::{Key, Sheet, columns};
 use super::source::Source;
+use crate::number::readable;
 
 pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let all: Vec<(&str, Vec<f64>)> = source

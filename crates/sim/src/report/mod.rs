@@ -22,7 +22,7 @@ pub fn files(documents: &[Document]) -> Vec<(String, String)> {
 
 /// What one scenario leaves behind: `NAME.json` and its figures, `NAME-1-spread.svg` and so on.
 pub fn files_of(document: &Document) -> Vec<(String, String)> {
-    let mut files = vec![(format!("{}.json", document.scenario), json(document))];
+    let mut files = vec![(format!("{}.json", document.scenario), document.to_json())];
     for (index, figure) in document.figures.iter().enumerate() {
         if let Some(svg) = plot::draw(document, figure) {
             files.push((figure_name(document, index), svg));
@@ -34,9 +34,4 @@ pub fn files_of(document: &Document) -> Vec<(String, String)> {
 fn figure_name(document: &Document, index: usize) -> String {
     let kind = format!("{:?}", document.figures[index].kind).to_lowercase();
     format!("{}-{}-{kind}.svg", document.scenario, index + 1)
-}
-
-// Until the laboratory brings `Document::to_json`.
-fn json(document: &Document) -> String {
-    serde_json::to_string_pretty(document).unwrap_or_default() + "\n"
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::tables::{checks_table, metrics_table};
 use crate::document::{CheckResult, Document};
+use crate::number::precise;
 use crate::plot::{self, escaped};
 
 pub(super) fn page(documents: &[Document]) -> String {
@@ -64,7 +65,7 @@ fn missed_list(body: &mut String, documents: &[Document]) {
     push(body, "<h2>Goals missed</h2>\n<ul>");
     for document in documents {
         for check in missed(document) {
-            let measured = check.measured.map_or("not measured".to_owned(), plot::precise);
+            let measured = check.measured.map_or("not measured".to_owned(), precise);
             let (name, what, goal) = (escaped(&document.scenario), escaped(&check.what), escaped(&check.goal));
             push(body, &format!("<li><a href=\"#{name}\">{name}</a>: {what}: {measured}, and the goal is {goal}</li>"));
         }

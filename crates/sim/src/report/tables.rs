@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::document::{CheckResult, Document};
-use crate::plot::{escaped, full_name, precise, readable, variants};
+use crate::number::{precise, readable};
+use crate::plot::escaped;
 use crate::scenario::Published;
 
 /// What had to come out, beside what did; missed ones first.
@@ -38,8 +39,8 @@ pub(super) fn checks_table(checks: &[CheckResult]) -> String {
 
 /// A row for each variant; only columns that some variant has.
 pub(super) fn metrics_table(document: &Document) -> String {
-    let variants = variants(document);
-    let value = |variant: &str, metric: &str| document.metrics.get(&full_name(variant, metric)).copied();
+    let variants = document.variants();
+    let value = |variant: &str, metric: &str| document.metric(variant, metric);
     let columns: Vec<&(&str, &str, f64)> = METRICS
         .iter()
         .filter(|(metric, _, _)| variants.iter().any(|variant| value(variant, metric).is_some()))
@@ -53,9 +54,7 @@ pub(super) fn metrics_table(document: &Document) -> String {
     }
     text += "</tr></thead>\n<tbody>\n";
     for variant in &variants {
-        let policy = document.input.policy.as_deref().unwrap_or("as written");
-        let name = if variant.is_empty() { policy } else { variant };
-        let _infallible = write!(text, "<tr><td>{}</td>", escaped(name));
+        let _infallible = write!(text, "<tr><td>{}</td>", escaped(document.title_of(variant)));
         for (metric, _, times) in &columns {
             let cell = value(variant, metric).map_or("–".to_owned(), |value| readable(value * times));
             let _infallible = write!(text, "<td class=\"number\">{cell}</td>");
