@@ -27,7 +27,7 @@ pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(whole, rest)| (whole, Some(rest)));
     let is_nought = text.chars().all(|digit| matches!(digit, '0' | '.'));
-    let mut out = String::from(if value < 0.0 && !is_nought { "−" } else { "" });
+    let mut out = String::from(if value < 0.0 && !is_nought { "-" } else { "" });
     for (index, digit) in whole.chars().enumerate() {
         if index > 0 && (whole.len() - index).is_multiple_of(3) {
             out.push(',');
@@ -51,7 +51,7 @@ mod tests {
     fn values_are_short_enough_to_read() {
         let written: Vec<String> = [0.0, 0.012_34, 1.05, 12.0, 99.96, 1234.6, -2.5, f64::NAN].map(readable).into();
 
-        assert_eq!(written, ["0", "0.0123", "1.05", "12", "100", "1,235", "−2.5", "–"]);
+        assert_eq!(written, ["0", "0.0123", "1.05", "12", "100", "1,235", "-2.5", "–"]);
         assert_eq!((precise(1.0512), precise(71.256)), ("1.051".to_owned(), "71.26".to_owned()));
     }
 }
