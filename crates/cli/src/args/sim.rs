@@ -55,7 +55,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "SCENARIO")]
     pub(crate) scenario: String,
 
-    /// Run it with this policy only, instead of its variants
+    /// Run it with this policy only, instead of its variants; an unknown name is answered with those there are
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<String>,
 
@@ -67,7 +67,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = seeds, allow_negative_numbers = true)]
     pub(crate) seeds: Option<u32>,
 
-    /// Set a field otherwise, by its path; may be repeated
+    /// Set a field otherwise, by its path, as in clients.load=0.9 or fault.0.at=5s; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 
@@ -160,7 +160,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   evenkeel sim run figure-20-5
   evenkeel sim run spread --policy p2c --set clients.load=0.9 --seeds 5
-  evenkeel sim run sinkhole --set 'fault.0.lasts=\"5s\"' --out figures
+  evenkeel sim run sinkhole --set fault.0.lasts=5s --out figures
   evenkeel sim run mine.toml --seed 7 --strict --json";
 const REPORT_EXAMPLES: &str = "\
 Examples:

@@ -9,7 +9,7 @@ use super::named::in_catalog;
 use super::text;
 use super::work::{self, Part};
 use crate::args::ReportArgs;
-use crate::draw::paragraph;
+use crate::draw::{counted, paragraph};
 use crate::failure::Failure;
 
 pub(crate) fn run(args: &ReportArgs, out: &mut impl Write) -> Result<(), Failure> {
@@ -27,7 +27,8 @@ pub(crate) fn run(args: &ReportArgs, out: &mut impl Write) -> Result<(), Failure
 
     let checks = || documents.iter().flat_map(|document| &document.checks);
     let met = checks().filter(|check| check.pass).count();
-    writeln!(out, "{met} of {} goals met in {} scenarios", checks().count(), documents.len())?;
+    let scenarios = counted(u32::try_from(documents.len()).unwrap_or(u32::MAX), "scenario");
+    writeln!(out, "{met} of {} goals met in {scenarios}", checks().count())?;
     for document in &documents {
         for check in document.checks.iter().filter(|check| !check.pass) {
             let what = format!("missed in {}: {}", document.scenario, text::measured_text(check));
