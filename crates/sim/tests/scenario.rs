@@ -211,3 +211,21 @@ fn nothing_happens_in_a_dealing() {
     refused("model = \"dealing\"\n[[fault]]\nkind = \"kill\"\nat = \"1s\"", "line 2: fault: nothing happens");
     refused("[clusters]\ncount = 101", "line 2: clusters.count = 101 is not possible: must be from 1 to 100");
 }
+
+proptest::proptest! {
+    /// Whatever is typed into a scenario, it is read or refused.
+    #[test]
+    fn an_edited_scenario_never_panics(which in 0..100usize, line in 0..100usize, value in "[-0-9a-z.\"{}\\[\\]= ]{0,12}") {
+        let (_, text) = evenkeel_sim::catalog::all()[which % evenkeel_sim::catalog::all().len()];
+        let count = text.lines().count();
+        let edited: Vec<String> = text.lines().enumerate().map(|(place, old)| match old.split_once('=') {
+            Some((key, _)) if place == line % count => format!("{key}= {value}"),
+            None if place == line % count => value.clone(),
+            _ => old.to_owned(),
+        }).collect();
+        if let Err(bad) = Scenario::parse(&edited.join("\n")) {
+            proptest::prop_assert!(!bad.message.is_empty());
+        }
+        let _ = Scenario::with(text, &[format!("{}={value}", "clients.load")]);
+    }
+}

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 pub use replay::{Difference, difference, order_of};
 
 use crate::document::{Document, Input, Series};
-use crate::scenario::{BadScenario, Model, Scenario};
+use crate::scenario::{BadScenario, FigureSpec, Model, SEEDS_MOST, Scenario};
 use crate::world::{self, RunResult};
 
 /// What to run.
@@ -65,6 +65,10 @@ fn run_with(
     let scenario = ordered(&order.input)?;
     let variants = scenario.variants()?;
     let seeds = order.seeds.unwrap_or(1).max(scenario.seeds);
+    if seeds > SEEDS_MOST {
+        let what = format!("must be from 1 to {SEEDS_MOST}");
+        return Err(BadScenario::field("", what).within(format!("--seeds {seeds}")));
+    }
     let jobs: Vec<(usize, u64)> = (0..variants.len())
         .flat_map(|variant| (0..u64::from(seeds)).map(move |later| (variant, order.seed.wrapping_add(later))))
         .collect();
@@ -114,21 +118,21 @@ fn ordered(input: &Input) -> Result<Scenario, BadScenario> {
 }
 
 /// The pictures; where there are no variants after all, of what there is.
-fn figures(scenario: &Scenario, input: &Input) -> Vec<crate::scenario::FigureSpec> {
+fn figures(scenario: &Scenario, input: &Input) -> Vec<FigureSpec> {
     let mut figures = scenario.figures.clone();
     if input.policy.is_some() {
-        figures.iter_mut().for_each(|figure| figure.variants.clear());
+        for figure in &mut figures {
+            figure.variants.clear();
+        }
     }
     figures
 }
 
+/// The run of one place in the list.
+type Job<'a> = dyn Fn(usize, &mut dyn FnMut(f64)) -> RunResult + Sync + 'a;
+
 /// Runs `count` jobs on some threads; each result is in its job's place.
-fn in_parallel(
-    count: usize,
-    threads: usize,
-    progress: &(dyn Fn(f64) + Sync),
-    job: &(dyn Fn(usize, &mut dyn FnMut(f64)) -> RunResult + Sync),
-) -> Vec<RunResult> {
+fn in_parallel(count: usize, threads: usize, progress: &(dyn Fn(f64) + Sync), job: &Job<'_>) -> Vec<RunResult> {
     let next = AtomicUsize::new(0);
     // In millionths of a job, so that threads can add to one number.
     let done = AtomicU64::new(0);
@@ -161,6 +165,9 @@ fn in_parallel(
 
 impl Document {
     /// As text: pretty, keys in order, a newline at the end. The same document gives the same bytes.
+    ///
+    /// # Panics
+    /// Never: names, numbers and lists have a text.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self);
         text.expect("names, numbers and lists have a text") + "\n"
@@ -186,9 +193,10 @@ impl Document {
         }
         let drawn = runs.first().map(|run| &run.series);
         for (name, series) in drawn.into_iter().flatten() {
-            let finite =
-                |values: &[f64]| values.iter().map(|value| if value.is_finite() { *value } else { 0.0 }).collect();
-            let series = Series { unit: series.unit.clone(), x: finite(&series.x), y: finite(&series.y) };
+            // A point that is nowhere cannot be drawn, nor written as JSON.
+            let points = series.x.iter().zip(&series.y).filter(|(x, y)| x.is_finite() && y.is_finite());
+            let (x, y) = points.unzip();
+            let series = Series { unit: series.unit.clone(), x, y };
             self.series.insert(named(name), series);
         }
     }

@@ -56,7 +56,7 @@ fn figures_are_means_over_seeds_and_pictures_are_of_the_first() {
 fn a_figure_missing_with_a_seed_is_averaged_over_the_others_and_an_infinite_one_has_no_mean() {
     let document = ran(&order(), 1);
 
-    assert_eq!(document.metrics["one/rare"], 4.0);
+    assert_eq!(document.metrics.get("one/rare"), Some(&4.0));
     assert!(!document.metrics.contains_key("one/odd"));
 }
 
@@ -69,6 +69,8 @@ fn the_number_of_threads_changes_nothing() {
 fn more_seeds_than_the_scenario_wants_are_run_and_never_fewer() {
     assert_eq!(ran(&Order { seeds: Some(5), ..order() }, 2).seeds, 5);
     assert_eq!(ran(&Order { seeds: Some(1), ..order() }, 2).seeds, 3);
+    let bad = run(&Order { seeds: Some(u32::MAX), ..order() }, 1, &|_| {}).unwrap_err().to_string();
+    assert_eq!(bad, "--seeds 4294967295: must be from 1 to 100000");
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn one_policy_takes_the_place_of_the_variants() {
 
     let document = ran(&order, 1);
 
-    assert_eq!(document.metrics["load"], 0.7);
+    assert_eq!(document.metrics.get("load"), Some(&0.7));
     assert!(document.checks.is_empty(), "a check of a variant that was not run is left out");
     assert!(document.figures[0].variants.is_empty());
     assert_eq!(document.trace.keys().collect::<Vec<_>>(), ["7", "8", "9"]);

@@ -12,7 +12,7 @@ pub struct Fault {
     /// For how long; to the end where it is not given.
     pub lasts: Option<Span>,
     /// Which backends of the first service: `"0"`, `"0-9"`, `"50%"` (every second), or `"all"`. Default `"0"`.
-    #[serde(default = "first")]
+    #[serde(default = "first", skip_serializing_if = "is_first")]
     pub backends: String,
     /// What.
     #[serde(flatten)]
@@ -75,6 +75,11 @@ pub enum FaultKind {
 
 fn first() -> String {
     "0".to_owned()
+}
+
+/// What is not written down is not written back: kinds that are about no backends would refuse it.
+fn is_first(backends: &str) -> bool {
+    backends == "0"
 }
 
 fn one() -> f64 {

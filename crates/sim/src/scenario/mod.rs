@@ -20,6 +20,7 @@ mod span;
 use std::time::Duration;
 
 pub use backends::{Backends, Machine, Neighbours, Warmup};
+pub(crate) use check::SEEDS_MOST;
 pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Reach, Rhythm};
 pub(crate) use closest::closest;
 pub use error::BadScenario;

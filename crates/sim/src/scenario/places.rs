@@ -18,8 +18,8 @@ impl<'a> Places<'a> {
     /// The line of a field, or of the nearest thing around it that is written down; nothing where it is all default.
     pub(crate) fn line_of(&self, field: &str) -> Option<usize> {
         let mut names = field.split('.').filter(|name| !name.is_empty());
-        let (key, mut value) =
-            self.root.get_ref().iter().find(|(key, _)| Some(key.get_ref().as_ref()) == names.next())?;
+        let first = names.next()?;
+        let (key, mut value) = self.root.get_ref().iter().find(|(key, _)| key.get_ref() == first)?;
         let mut start = key.span().start;
         // A key with dots in it, as in the `set` of a variant, is one name here and several in the path.
         let mut open = String::new();
@@ -27,7 +27,7 @@ impl<'a> Places<'a> {
             let inner = match value.get_ref() {
                 DeValue::Table(table) => {
                     let wanted = if open.is_empty() { name.to_owned() } else { format!("{open}.{name}") };
-                    let found = table.iter().find(|(key, _)| key.get_ref().as_ref() == wanted);
+                    let found = table.iter().find(|(key, _)| *key.get_ref() == wanted);
                     open = wanted;
                     found.map(|(key, value)| (key.span().start, value))
                 }

@@ -19,7 +19,7 @@ use super::{Backends, Clients, Distribution, Layer, Method, Model, Network, Rhyt
 impl Scenario {
     /// Says what is wrong first, if anything is.
     pub fn check(&self) -> Result<(), BadScenario> {
-        within("seeds", self.seeds, 1, 100_000)?;
+        within("seeds", self.seeds, 1, SEEDS_MOST)?;
         self.check_times()?;
         known("policy", &self.policy, &all())?;
         if let Some(admission) = &self.admission {
@@ -248,6 +248,9 @@ fn inside(field: &str, at: Span, duration: Duration) -> Result<(), BadScenario> 
     }
     Err(BadScenario::value(field, at, format!("must be before the end of the run at {}", Span::from(duration))))
 }
+
+/// More than anyone waits for.
+pub(crate) const SEEDS_MOST: u32 = 100_000;
 
 /// Cores of a machine, with room to spare.
 const CORES_MOST: u32 = 4_096;

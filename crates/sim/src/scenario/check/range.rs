@@ -9,7 +9,7 @@ use crate::scenario::error::BadScenario;
 use crate::scenario::{Mix, Span};
 
 /// `least..=most`; what is no number is in no range.
-pub(super) fn within<T: PartialOrd + fmt::Display>(
+pub(super) fn within<T: PartialOrd + fmt::Display + Copy>(
     field: &str,
     value: T,
     least: T,
