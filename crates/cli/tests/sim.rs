@@ -9,11 +9,17 @@ use serde_json::Value;
 /// Runs the command in that folder.
 fn sim(folder: &Path, line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.arg("sim").args(line.split_whitespace()).current_dir(folder).env("NO_COLOR", "1").output().unwrap()
+    command
+        .arg("sim")
+        .args(line.split_whitespace())
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("evenkeel runs")
 }
 
 fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
+    output.status.code().expect("it ended by itself")
 }
 
 fn stderr(output: &Output) -> String {
@@ -22,8 +28,8 @@ fn stderr(output: &Output) -> String {
 
 /// A folder with a scenario that is quick, meets one goal and misses another.
 fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("mine.toml"), SCENARIO).unwrap();
+    let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+    fs::write(folder.path().join("mine.toml"), SCENARIO).expect("the folder can be written to");
     folder
 }
 

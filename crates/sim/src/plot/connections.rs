@@ -1,4 +1,4 @@
-//! Connections of each backend: how evenly clients were dealt.
+//! Connections of each backend, most first: how evenly clients were dealt.
 
 use super::colour;
 use super::panel::{Labels, Mark, Panel, Words, margin_for};
@@ -12,7 +12,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let all: Vec<(&str, Vec<f64>)> = source
         .each("connections_by_backend")
         .into_iter()
-        .map(|(_, variant, points)| (variant, points.into_iter().map(|point| point.1.max(0.0)).collect()))
+        .map(|(_, variant, points)| (variant, sorted(points.into_iter().map(|point| point.1.max(0.0)).collect())))
         .collect();
     let marks: Vec<Vec<Mark>> = all.iter().map(|(_, counts)| marks(source, counts)).collect();
     let y = Extent::of(all.iter().flat_map(|(_, counts)| counts.iter().copied()))?.with(0.0);
@@ -30,7 +30,8 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     for (((variant, counts), marks), area) in all.iter().zip(&marks).zip(areas) {
         let numbers = Extent { least: 0.0, most: counts.len() as f64 };
         let panel = Panel::new(area, Scale::exact(numbers, Unit::Plain, 10.0), Scale::linear(y, Unit::Plain, 5.0));
-        let words = Words { title: source.label(variant), note: "", x: "backend", y: "connections" };
+        let words =
+            Words { title: source.label(variant), note: "", x: "backends, most connections first", y: "connections" };
         panel.frame(&mut sheet.svg, &words);
         let nothing = vec![0.0; counts.len()];
         panel.bars(&mut sheet.svg, &nothing, counts, BAR);
@@ -56,15 +57,19 @@ fn marks(source: &Source<'_>, counts: &[f64]) -> Vec<Mark> {
     marks
 }
 
-/// The first backend with the least and the first with the most; the others have none.
+/// The same, most first: numbers of backends mean nothing, and the shape of the distribution shows.
+fn sorted(mut counts: Vec<f64>) -> Vec<f64> {
+    counts.sort_by(|a, b| b.total_cmp(a));
+    counts
+}
+
+/// The most and the least at both ends; the others have none.
 fn extremes_only(counts: &[f64]) -> Vec<f64> {
-    let Some(extent) = Extent::of(counts.iter().copied()).filter(|extent| extent.most > extent.least) else {
-        return vec![0.0; counts.len()];
+    let (Some(first), Some(last)) = (counts.first(), counts.last()) else {
+        return Vec::new();
     };
-    let first_of = |value: f64| counts.iter().position(|&count| count.total_cmp(&value).is_eq());
-    let chosen = [first_of(extent.least), first_of(extent.most)];
-    let kept = |(number, &count): (usize, &f64)| if chosen.contains(&Some(number)) { count } else { 0.0 };
-    counts.iter().enumerate().map(kept).collect()
+    let is_extreme = |count: f64| first > last && (count.total_cmp(first).is_eq() || count.total_cmp(last).is_eq());
+    counts.iter().map(|&count| if is_extreme(count) { count } else { 0.0 }).collect()
 }
 
 const BAR: &str = "#a9d3ee";
