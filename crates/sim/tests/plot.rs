@@ -84,6 +84,23 @@ fn variants_stand_in_the_order_of_the_scenario_or_of_the_figure() {
 }
 
 #[test]
+fn what_a_check_says_was_published_stands_on_the_bar_of_its_variant() {
+    let mut document = document(&["a", "b"]);
+    let mut spec = figure(FigureKind::Compare);
+    spec.published.clear();
+    let without = plot::draw(&document, &spec).unwrap();
+    document.input.toml +=
+        "[[check]]\nid = \"x\"\nwhat = \"x\"\nmetric = \"b/p99_ms\"\nat_most = 90.0\npublished = 50.0\n";
+
+    let with = plot::draw(&document, &spec).unwrap();
+
+    assert!(!words(&without).contains(&"published".to_owned()) && words(&with).contains(&"published".to_owned()));
+    // One on the bar, one in the legend.
+    assert_eq!(with.matches("stroke-dasharray").count(), 2);
+    std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("two-rivals.svg"), with).unwrap();
+}
+
+#[test]
 fn what_has_no_series_has_no_figure() {
     let mut empty = document(&["a"]);
     empty.series.clear();

@@ -78,7 +78,9 @@ fn draw_column(sheet: &mut Sheet, column: &Column, area: Area) {
     for (row, rival) in column.rivals.iter().enumerate() {
         if let Some(rival) = rival {
             let (x, top) = (panel.x.place(*rival), area.top + BAR * row as f64);
-            svg.line((x, top + 1.0), (x, top + BAR - 1.0), &Stroke::dashed(colour::PUBLISHED, 2.5));
+            let (from, to) = ((x, top + 1.0), (x, top + BAR - 1.0));
+            svg.line(from, to, &Stroke::solid(colour::PAPER, 6.0));
+            svg.line(from, to, &Stroke::dashed(colour::PUBLISHED, 2.5));
         }
     }
     for (row, (value, end)) in column.values.iter().zip(&ends).enumerate() {

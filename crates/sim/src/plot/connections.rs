@@ -19,7 +19,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let y = marks.iter().flatten().fold(y, |y, mark| y.with(mark.value));
 
     let mut sheet = Sheet::new(source, "Connections of each backend");
-    let mut keys = vec![Key::Fill(BAR, "connections".to_owned()), Key::Fill(colour::BLUE, "least and most".to_owned())];
+    let mut keys = vec![Key::Fill(BAR, "connections of a backend".to_owned())];
     if !source.figure.published.is_empty() {
         keys.push(published_key());
     }
@@ -33,9 +33,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
         let words =
             Words { title: source.label(variant), note: "", x: "backends, most connections first", y: "connections" };
         panel.frame(&mut sheet.svg, &words);
-        let nothing = vec![0.0; counts.len()];
-        panel.bars(&mut sheet.svg, &nothing, counts, BAR);
-        panel.bars(&mut sheet.svg, &nothing, &extremes_only(counts), colour::BLUE);
+        panel.bars(&mut sheet.svg, &vec![0.0; counts.len()], counts, BAR);
         panel.marks(&mut sheet.svg, marks, Labels::Shown);
         panel.axes(&mut sheet.svg);
     }
@@ -61,15 +59,6 @@ fn marks(source: &Source<'_>, counts: &[f64]) -> Vec<Mark> {
 fn sorted(mut counts: Vec<f64>) -> Vec<f64> {
     counts.sort_by(|a, b| b.total_cmp(a));
     counts
-}
-
-/// The most and the least at both ends; the others have none.
-fn extremes_only(counts: &[f64]) -> Vec<f64> {
-    let (Some(first), Some(last)) = (counts.first(), counts.last()) else {
-        return Vec::new();
-    };
-    let is_extreme = |count: f64| first > last && (count.total_cmp(first).is_eq() || count.total_cmp(last).is_eq());
-    counts.iter().map(|&count| if is_extreme(count) { count } else { 0.0 }).collect()
 }
 
 const BAR: &str = "#a9d3ee";

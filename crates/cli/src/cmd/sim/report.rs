@@ -11,10 +11,12 @@ use super::work::{self, Part};
 use crate::args::ReportArgs;
 use crate::draw::{counted, paragraph};
 use crate::failure::Failure;
+use crate::progress::announce;
 
 pub(crate) fn run(args: &ReportArgs, out: &mut impl Write) -> Result<(), Failure> {
     let orders = orders(args)?;
     work::make_folder(&args.out)?;
+    announce(&format!("report: {}; this takes a while", scenarios(orders.len())));
     let bar = work::bar();
     let share = 1.0 / orders.len() as f64;
     let run = |(number, order): (usize, &Order)| {
@@ -27,8 +29,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut impl Write) -> Result<(), Failure
 
     let checks = || documents.iter().flat_map(|document| &document.checks);
     let met = checks().filter(|check| check.pass).count();
-    let scenarios = counted(u32::try_from(documents.len()).unwrap_or(u32::MAX), "scenario");
-    writeln!(out, "{met} of {} goals met in {scenarios}", checks().count())?;
+    writeln!(out, "{met} of {} goals met in {}", checks().count(), scenarios(documents.len()))?;
     for document in &documents {
         for check in document.checks.iter().filter(|check| !check.pass) {
             let what = format!("missed in {}: {}", document.scenario, text::measured_text(check));
@@ -37,6 +38,10 @@ pub(crate) fn run(args: &ReportArgs, out: &mut impl Write) -> Result<(), Failure
     }
     writeln!(out, "{}", args.out.join("index.html").display())?;
     if args.strict { text::strict(&documents) } else { Ok(()) }
+}
+
+fn scenarios(count: usize) -> String {
+    counted(u32::try_from(count).unwrap_or(u32::MAX), "scenario")
 }
 
 /// Those asked for, in the order of the catalog, or all.
