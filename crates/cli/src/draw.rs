@@ -80,6 +80,12 @@ pub(crate) fn item(text: &str) -> String {
     filled("  - ", "    ", text)
 }
 
+/// The text behind a head that stands alone to its left.
+pub(crate) fn entry(head: &str, text: &str) -> String {
+    let indent = " ".repeat(head.chars().count() + 4);
+    filled(&format!("  {head}  "), &indent, text)
+}
+
 /// An error in lines of at most 80 columns; those after the first of each line that was too long are indented.
 pub(crate) fn error_text(text: &str) -> String {
     text.lines().map(|line| filled("", "  ", line)).collect()
@@ -136,6 +142,7 @@ mod tests {
         assert!(text.lines().all(|line| line.starts_with("  ") && line.len() <= 80), "{text}");
         assert_eq!(paragraph("one two"), "  one two\n");
         assert_eq!(item("one two"), "  - one two\n");
+        assert_eq!(entry("pass", "one two"), "  pass  one two\n");
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// It was begun and could not be carried out; the text says why and what to do.
     Run(String),
+    /// It was carried out, and what came out is not what had to: only where that was asked for.
+    Missed(String),
     /// Somebody pressed Ctrl-C; what there was to say has been said.
     Interrupted,
     /// The result could not be written.
@@ -19,10 +21,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// 2 for usage, as the argument parser has it; 130 for Ctrl-C, as shells have it; 1 for the rest.
+    /// 2 for usage, as the argument parser has it; 3 for missed goals; 130 for Ctrl-C, as shells have it; 1 for the rest.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
+            Failure::Missed(_) => 3,
             Failure::Run(_) | Failure::Output(_) => 1,
             Failure::Interrupted => 130,
         }
@@ -37,7 +40,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(what) | Failure::Run(what) => write!(f, "{what}"),
+            Failure::Usage(what) | Failure::Run(what) | Failure::Missed(what) => write!(f, "{what}"),
             Failure::Interrupted => write!(f, "interrupted"),
             Failure::Output(error) => write!(f, "cannot write the result to stdout: {error}"),
         }

@@ -1,4 +1,5 @@
-//! The `evenkeel` command: a demo of real processes, a backend to try things on, load for it, and plans of subsets.
+//! The `evenkeel` command: a demo of real processes, a backend to try things on, load for it, plans of subsets, and
+//! the laboratory.
 //!
 //! With `--json` or `--dump` stdout is exactly one JSON document; everything else goes to stderr.
 
@@ -59,6 +60,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Backend(args) => cmd::backend::run(&args, &mut out)?,
         Command::Call(args) => cmd::call::run(&args, &mut out)?,
         Command::Plan(args) => cmd::plan::run(&args, &mut out)?,
+        Command::Sim(args) => cmd::sim::run(&args, &mut out)?,
     }
     Ok(out.flush()?)
 }

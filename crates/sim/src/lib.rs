@@ -8,10 +8,14 @@
 
 pub mod admission;
 pub mod baseline;
+mod by_variant;
 pub mod catalog;
 mod document;
 pub mod lab;
 pub mod model;
+pub mod number;
+pub mod plot;
+pub mod report;
 pub mod scenario;
 pub mod swarm;
 pub mod world;

@@ -7,6 +7,7 @@ mod backend;
 mod call;
 mod demo;
 mod plan;
+mod sim;
 mod values;
 
 use clap::{Parser, Subcommand};
@@ -15,6 +16,7 @@ pub(crate) use backend::BackendArgs;
 pub(crate) use call::CallArgs;
 pub(crate) use demo::DemoArgs;
 pub(crate) use plan::PlanArgs;
+pub(crate) use sim::{ListArgs, ReplayArgs, ReportArgs, RunArgs, ShowArgs, SimArgs, SimCommand};
 
 /// Spread load evenly over backend tasks, and see it hold
 #[derive(Debug, Parser)]
@@ -30,6 +32,7 @@ pub(crate) enum Command {
     Backend(BackendArgs),
     Call(CallArgs),
     Plan(PlanArgs),
+    Sim(SimArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -37,7 +40,8 @@ Examples:
   evenkeel demo                                 see it at work
   evenkeel backend                              a service to try things on
   evenkeel call 127.0.0.1:50051 --seconds 5     load for it
-  evenkeel plan --clients 300 --backends 300    which subset size, and why";
+  evenkeel plan --clients 300 --backends 300    which subset size, and why
+  evenkeel sim run figure-20-5                  a scenario of the laboratory";
 
 #[cfg(test)]
 mod tests {

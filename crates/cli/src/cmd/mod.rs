@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod call;
 pub(crate) mod demo;
 pub(crate) mod plan;
+pub(crate) mod sim;
 
 use std::io;
 use std::net::SocketAddr;

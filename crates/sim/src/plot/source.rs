@@ -1,0 +1,68 @@
+//! What a figure reads from a document: points and figures of the variants it shows.
+
+use crate::by_variant::full_name;
+use crate::document::Document;
+use crate::scenario::{Check, FigureSpec, Published};
+
+/// Points of one line; both of each are numbers.
+pub(super) type Points = Vec<(f64, f64)>;
+
+/// A document as one figure sees it.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    document: &'a Document,
+    pub(super) figure: &'a FigureSpec,
+    pub(super) variants: Vec<String>,
+    /// When the first fault begins and ends, in seconds.
+    pub(super) fault: Option<(f64, Option<f64>)>,
+    checks: Vec<Check>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(document: &'a Document, figure: &'a FigureSpec) -> Self {
+        let scenario = document.origin().unwrap_or_default();
+        let fault = scenario.faults.first();
+        let fault = fault.map(|fault| {
+            let onset = fault.at.seconds();
+            (onset, fault.lasts.map(|lasts| onset + lasts.seconds()))
+        });
+        let there = document.variants();
+        let asked: Vec<String> = figure.variants.iter().filter(|name| there.contains(name)).cloned().collect();
+        let variants = if asked.is_empty() { there } else { asked };
+        Source { document, figure, variants, fault, checks: scenario.checks }
+    }
+
+    /// Nothing where there is no such series, or no number in it.
+    pub(super) fn series(&self, variant: &str, name: &str) -> Option<Points> {
+        let series = self.document.series_of(variant, name)?;
+        let points = series.x.iter().copied().zip(series.y.iter().copied());
+        let points: Points = points.filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
+        if points.is_empty() { None } else { Some(points) }
+    }
+
+    /// Of every variant that has it, with the number of the variant.
+    pub(super) fn each(&self, name: &str) -> Vec<(usize, &str, Points)> {
+        let all = self.variants.iter().enumerate();
+        all.filter_map(|(number, variant)| Some((number, variant.as_str(), self.series(variant, name)?))).collect()
+    }
+
+    /// Nothing where there is none, or no number.
+    pub(super) fn metric(&self, variant: &str, name: &str) -> Option<f64> {
+        self.document.metric(variant, name).filter(|value| value.is_finite())
+    }
+
+    /// What others published for this very figure, as a check of the scenario has it.
+    pub(super) fn published(&self, variant: &str, name: &str) -> Option<f64> {
+        let metric = full_name(variant, name);
+        let of_it = |check: &&Check| check.metric == metric && check.over.is_none() && check.minus.is_none();
+        self.checks.iter().filter(of_it).find_map(|check| match check.published {
+            Some(Published::Number(value)) if value.is_finite() => Some(value),
+            _ => None,
+        })
+    }
+
+    /// Empty where nothing has to be told apart.
+    pub(super) fn label<'b>(&'b self, variant: &'b str) -> &'b str {
+        if variant.is_empty() && self.document.input.policy.is_none() { "" } else { self.document.title_of(variant) }
+    }
+}
