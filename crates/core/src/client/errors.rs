@@ -1,9 +1,12 @@
 //! Recent errors as if they were active requests (A14).
 //!
-//! A backend that fails at once always looks idle and would draw all traffic: a sinkhole. So an error weighs like a
-//! request that stays for a while: it counts one, half a half-life later 0.75, one half-life later one half, and so on; whole
-//! requests are what is compared, so a single error is forgotten after one half-life. The count never exceeds `most`,
-//! the limit of active requests: more would only make a healed backend wait longer.
+//! A backend that fails at once always looks idle and would draw all traffic: a sinkhole. So errors weigh like requests
+//! that stay for a while. The first of a row weighs a quarter of a request, which is not noticed; each further one doubles
+//! the weight until it adds a whole request. All of it halves every half-life, and an answer takes an eighth off.
+//!
+//! So a backend that fails at everything is left alone after two errors and tried about once in a half-life, while one that
+//! fails now and then keeps its share: were it left alone for every error, the healthy ones would break under its load.
+//! The weight never exceeds `most`, the limit of active requests: more would only make a healed backend wait longer.
 //!
 //! All in integers and in one word, stamp and value, so that readers see both or neither.
 
@@ -33,18 +36,35 @@ impl Forgetting {
 pub(crate) struct RecentErrors(AtomicU64);
 
 impl RecentErrors {
-    /// One more error.
+    /// One more error: twice the weight, at least a quarter and at most one request more.
     pub(crate) fn add(&self, now: Time, forgetting: Forgetting) {
         let stamp = ticks(now);
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            let value = (value_at(seen, stamp, forgetting) + ONE).min(forgetting.most * ONE);
+            let before = value_at(seen, stamp, forgetting);
+            let value = (before + before.clamp(FIRST, ONE)).min(forgetting.most * ONE);
             let word = u64::from(stamp) << 32 | u64::from(value);
             match self.0.compare_exchange_weak(seen, word, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// The backend answered: it does not fail at everything, so what it failed at weighs an eighth less.
+    ///
+    /// Costs a load where there was no error, which is nearly always.
+    #[inline]
+    pub(crate) fn forgive(&self, now: Time, forgetting: Forgetting) {
+        let seen = self.0.load(Ordering::Relaxed);
+        if seen as u32 == 0 {
+            return;
+        }
+        let stamp = ticks(now);
+        let value = value_at(seen, stamp, forgetting);
+        let word = u64::from(stamp) << 32 | u64::from(value - value.div_ceil(8));
+        // Whoever was faster knows of an error or an answer more; this one may go uncounted.
+        drop(self.0.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed));
     }
 
     /// How many active requests the recent errors count as.
@@ -85,6 +105,8 @@ fn ticks(now: Time) -> u32 {
 /// Stamps are in units of 2^22 ns (4.2 ms), which wrap after 208 days.
 const TICK_SHIFT: u32 = 22;
 const ONE: u32 = 256;
+/// What the first error of a row weighs: less than half a request, so that it takes a second one to be noticed.
+const FIRST: u32 = ONE / 4;
 /// So that `most * ONE` fits its half of the word.
 const MOST: u32 = 1 << 23;
 /// A second.
@@ -102,38 +124,62 @@ mod tests {
         Time::from_secs(1_000) + Duration::from_millis(millis)
     }
 
-    #[test]
-    fn an_error_counts_one_and_is_forgotten_after_a_half_life() {
+    fn errors_in_a_row(count: usize) -> RecentErrors {
         let errors = RecentErrors::default();
-        errors.add(after(0), forgetting());
-        assert_eq!(errors.count(after(0), forgetting()), 1);
-        assert_eq!(errors.count(after(900), forgetting()), 1);
-        assert_eq!(errors.count(after(1_100), forgetting()), 0);
+        for _ in 0..count {
+            errors.add(after(0), forgetting());
+        }
+        errors
+    }
+
+    #[test]
+    fn one_error_is_let_pass_two_count_one_and_are_forgotten_after_a_half_life() {
+        assert_eq!(errors_in_a_row(1).count(after(0), forgetting()), 0);
+
+        let errors = errors_in_a_row(2);
+        assert_eq!([0, 50].map(|millis| errors.count(after(millis), forgetting())), [1, 0]);
+        // The third makes it whole, which stays for a half-life.
+        let errors = errors_in_a_row(3);
+        assert_eq!([0, 900, 1_100].map(|millis| errors.count(after(millis), forgetting())), [1, 1, 0]);
     }
 
     #[test]
     fn many_errors_add_up_halve_and_stop_at_the_most() {
-        let errors = RecentErrors::default();
-        for _ in 0..16 {
-            errors.add(after(0), forgetting());
-        }
+        // A quarter, a half, one, and one more for each of the others.
+        let errors = errors_in_a_row(18);
         let seen = [0, 500, 1_000, 2_000, 4_000].map(|millis| errors.count(after(millis), forgetting()));
         assert_eq!(seen, [16, 12, 8, 4, 1]);
 
-        for _ in 0..1_000 {
-            errors.add(after(0), forgetting());
+        assert_eq!(errors_in_a_row(1_000).count(after(0), forgetting()), 100);
+    }
+
+    #[test]
+    fn answers_take_the_weight_off_again() {
+        let errors = errors_in_a_row(18);
+        let weights = [(); 4].map(|()| {
+            for _ in 0..5 {
+                errors.forgive(after(0), forgetting());
+            }
+            errors.count(after(0), forgetting())
+        });
+        // Seven eighths to the fifth is about one half.
+        assert_eq!(weights, [8, 4, 2, 1]);
+
+        for _ in 0..40 {
+            errors.forgive(after(0), forgetting());
         }
-        assert_eq!(errors.count(after(0), forgetting()), 100);
+        assert_eq!(errors.0.load(Ordering::Relaxed) as u32, 0, "nothing is left to look at");
     }
 
     #[test]
     fn a_clock_that_jumps_back_frees_what_it_stamped() {
-        let errors = RecentErrors::default();
-        errors.add(after(0), forgetting());
+        let errors = errors_in_a_row(3);
         assert_eq!(errors.count(Time::from_secs(999), forgetting()), 1, "a second apart is two threads");
         assert_eq!(errors.count(Time::from_secs(10), forgetting()), 0);
 
-        errors.add(Time::from_secs(10), forgetting());
+        for _ in 0..3 {
+            errors.add(Time::from_secs(10), forgetting());
+        }
         assert_eq!(errors.count(Time::from_secs(10), forgetting()), 1);
         assert_eq!(errors.count(Time::NEVER, forgetting()), 0);
     }

@@ -91,6 +91,8 @@ impl Picker {
         }
         if outcome.is_error() {
             slot.errors.add(now, self.forgetting);
+        } else if outcome == Outcome::Served {
+            slot.errors.forgive(now, self.forgetting);
         }
         slot.count_end(outcome);
         if slot.in_flight.finish(kind) >= self.limits.of(kind) {

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// The line and the free cores.
 #[derive(Clone, Debug)]
 pub(crate) struct Central<T> {
-    line: VecDeque<(T, f64)>,
+    line: VecDeque<T>,
     tasks: Vec<Task>,
     /// Usable tasks with a free core, the least busy first.
     free: BTreeSet<(u64, u32)>,
@@ -18,30 +18,37 @@ pub(crate) struct Central<T> {
 #[derive(Clone, Debug)]
 struct Task {
     cores: u32,
-    speed: f64,
     taken: u32,
     is_usable: bool,
-    /// Nanoseconds of work given to it, for each core.
+    /// Nanoseconds of each core that what it was given takes.
     given: u64,
 }
 
 impl<T> Central<T> {
-    /// Tasks with so many cores of such a speed.
-    pub(crate) fn new(machines: &[(u32, f64)]) -> Self {
+    /// Tasks with so many cores.
+    pub(crate) fn new(cores: impl IntoIterator<Item = u32>) -> Self {
         let tasks: Vec<Task> =
-            machines.iter().map(|&(cores, speed)| Task { cores, speed, taken: 0, is_usable: true, given: 0 }).collect();
+            cores.into_iter().map(|cores| Task { cores, taken: 0, is_usable: true, given: 0 }).collect();
         let free = (0..tasks.len() as u32).map(|task| (0, task)).collect();
         Central { line: VecDeque::new(), tasks, free }
     }
 
-    /// A request of so much work: starts at once on the task that is named, or waits in line.
-    pub(crate) fn offer(&mut self, request: T, work: f64) -> Option<u32> {
+    /// A request: starts at once on the task that is named, or waits in line.
+    pub(crate) fn offer(&mut self, request: T) -> Option<u32> {
         let Some(&(_, task)) = self.free.first() else {
-            self.line.push_back((request, work));
+            self.line.push_back(request);
             return None;
         };
-        self.take(task, work);
+        self.take(task);
         Some(task)
+    }
+
+    /// What was started on this task will keep one of its cores for so long.
+    pub(crate) fn charge(&mut self, task: u32, seconds: f64) {
+        self.unlist(task);
+        let one = &mut self.tasks[task as usize];
+        one.given += (seconds / f64::from(one.cores) * 1e9) as u64;
+        self.list(task);
     }
 
     /// A core of this task is free again: who is next in line, and where.
@@ -56,8 +63,8 @@ impl<T> Central<T> {
     /// Who is next in line, if a core is free.
     pub(crate) fn next(&mut self) -> Option<(T, u32)> {
         let &(_, task) = self.free.first()?;
-        let (request, work) = self.line.pop_front()?;
-        self.take(task, work);
+        let request = self.line.pop_front()?;
+        self.take(task);
         Some((request, task))
     }
 
@@ -70,11 +77,9 @@ impl<T> Central<T> {
         self.list(task);
     }
 
-    fn take(&mut self, task: u32, work: f64) {
+    fn take(&mut self, task: u32) {
         self.unlist(task);
-        let one = &mut self.tasks[task as usize];
-        one.taken += 1;
-        one.given += (work / one.speed / f64::from(one.cores) * 1e9) as u64;
+        self.tasks[task as usize].taken += 1;
         self.list(task);
     }
 
@@ -96,25 +101,25 @@ mod tests {
 
     #[test]
     fn the_least_busy_task_with_a_free_core_is_taken_and_the_rest_wait_in_line() {
-        let mut central = Central::new(&[(1, 1.0), (1, 2.0)]);
-        assert_eq!(central.offer("a", 1.0), Some(0));
-        assert_eq!(central.offer("b", 1.0), Some(1));
-        assert_eq!(central.offer("c", 1.0), None);
-        assert_eq!(central.offer("d", 1.0), None);
+        let mut central = Central::new([1, 1]);
+        assert_eq!(central.offer("a"), Some(0));
+        central.charge(0, 2.0);
+        assert_eq!(central.offer("b"), Some(1));
+        central.charge(1, 1.0);
+        assert_eq!([central.offer("c"), central.offer("d")], [None, None]);
 
         assert_eq!(central.finished(1), Some(("c", 1)));
         assert_eq!(central.finished(0), Some(("d", 0)));
-        assert_eq!(central.finished(0), None);
-        // Task 1 has worked a second on two requests, task 0 two.
-        assert_eq!(central.finished(1), None);
-        assert_eq!(central.offer("e", 1.0), Some(1));
+        assert_eq!((central.finished(0), central.finished(1)), (None, None));
+        // Task 0 was charged two seconds, task 1 one.
+        assert_eq!(central.offer("e"), Some(1));
     }
 
     #[test]
     fn a_task_that_is_down_gets_nothing() {
-        let mut central = Central::new(&[(1, 1.0)]);
+        let mut central = Central::new([1]);
         central.set_usable(0, false);
-        assert_eq!(central.offer("a", 1.0), None);
+        assert_eq!(central.offer("a"), None);
 
         central.set_usable(0, true);
         assert_eq!(central.next(), Some(("a", 0)));

@@ -54,7 +54,7 @@ impl<'a> World<'a> {
             checker: None,
         };
         if scenario.policy == ORACLE {
-            world.central = Some(Central::new(&machines(&scenario.backends)));
+            world.central = Some(Central::new(machines(&scenario.backends).into_iter().map(|(cores, _)| cores)));
         }
         world.build_services();
         world.build_clients();

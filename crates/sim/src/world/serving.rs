@@ -236,19 +236,21 @@ impl World<'_> {
     }
 
     fn reach_central(&mut self, id: RequestId) {
-        let Some(request) = self.requests.get(id).filter(|request| request.wanted) else { return };
-        let work = request.cpu;
-        if let Some(backend) = self.central.as_mut().and_then(|central| central.offer(id, work)) {
+        if self.requests.get(id).is_none_or(|request| !request.wanted) {
+            return;
+        }
+        if let Some(backend) = self.central.as_mut().and_then(|central| central.offer(id)) {
             self.start_central(id, backend);
         }
     }
 
     fn start_central(&mut self, id: RequestId, backend: u32) {
-        if let Some(request) = self.requests.get_mut(id) {
-            request.backend = backend;
-            self.tally.on_begin(backend);
-            self.start_work(id);
-        }
+        let (Some(request), Some(central)) = (self.requests.get_mut(id), &mut self.central) else { return };
+        request.backend = backend;
+        // As fast as the machine is now, neighbours included.
+        central.charge(backend, request.cpu / self.tasks[backend as usize].pace.speed().max(SLOWEST));
+        self.tally.on_begin(backend);
+        self.start_work(id);
     }
 
     /// A core is free: the next in line takes it.
@@ -274,5 +276,7 @@ impl World<'_> {
 
 /// How long a fresh server waits before it measures itself at first, at most: they are not in step.
 pub(super) const FIRST_MEASURE: u64 = 100_000_000;
+/// A machine that hangs takes very long.
+const SLOWEST: f64 = 1e-3;
 const FAILS: u64 = 0x6661_696c;
 const COSTS: u64 = 0x636f_7374;

@@ -96,6 +96,8 @@ mod tests {
         let (now, forgetting) = (Time::from_secs(9), Forgetting::new(Duration::from_secs(1), 100));
         let slot = Slot::default();
         assert!(slot.in_flight.try_start(Kind::Unary, 2) && slot.in_flight.try_start(Kind::Stream, 2));
+        // Two in a row count as one request.
+        slot.errors.add(now, forgetting);
         slot.errors.add(now, forgetting);
         let list = [Candidate { backend: BackendId(1), slot: 0, counts: Arc::new(slot) }];
 
