@@ -38,17 +38,7 @@ pub(crate) struct RecentErrors(AtomicU64);
 impl RecentErrors {
     /// One more error: twice the weight, at least a quarter and at most one request more.
     pub(crate) fn add(&self, now: Time, forgetting: Forgetting) {
-        let stamp = ticks(now);
-        let mut seen = self.0.load(Ordering::Relaxed);
-        loop {
-            let before = value_at(seen, stamp, forgetting);
-            let value = (before + before.clamp(FIRST, ONE)).min(forgetting.most * ONE);
-            let word = u64::from(stamp) << 32 | u64::from(value);
-            match self.0.compare_exchange_weak(seen, word, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
+        self.change(now, forgetting, |value| (value + value.clamp(FIRST, ONE)).min(forgetting.most * ONE));
     }
 
     /// The backend answered: it does not fail at everything, so what it failed at weighs an eighth less.
@@ -56,15 +46,22 @@ impl RecentErrors {
     /// Costs a load where there was no error, which is nearly always.
     #[inline]
     pub(crate) fn forgive(&self, now: Time, forgetting: Forgetting) {
-        let seen = self.0.load(Ordering::Relaxed);
-        if seen as u32 == 0 {
-            return;
+        if self.0.load(Ordering::Relaxed) as u32 != 0 {
+            self.change(now, forgetting, |value| value - value.div_ceil(8));
         }
+    }
+
+    fn change(&self, now: Time, forgetting: Forgetting, after: impl Fn(u32) -> u32) {
         let stamp = ticks(now);
-        let value = value_at(seen, stamp, forgetting);
-        let word = u64::from(stamp) << 32 | u64::from(value - value.div_ceil(8));
-        // Whoever was faster knows of an error or an answer more; this one may go uncounted.
-        drop(self.0.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed));
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            let value = after(value_at(seen, stamp, forgetting));
+            let word = u64::from(stamp) << 32 | u64::from(value);
+            match self.0.compare_exchange_weak(seen, word, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
     }
 
     /// How many active requests the recent errors count as.

@@ -26,6 +26,7 @@ pub(crate) use closest::closest;
 pub use error::BadScenario;
 pub use faults::{Fault, FaultKind};
 pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
+pub(crate) use policies::ORACLE;
 pub use selection::selection;
 use serde::{Deserialize, Serialize};
 pub use span::Span;

@@ -23,7 +23,7 @@ use super::{ORIGIN, Service, World};
 use crate::admission;
 use crate::baseline::{self, Baseline};
 use crate::model::{Arrivals, Central, Machine, Requests as Methods, exponential, machines};
-use crate::scenario::{Backends, Reach, Scenario, selection};
+use crate::scenario::{Backends, ORACLE, Reach, Scenario, selection};
 
 impl<'a> World<'a> {
     pub(super) fn new(scenario: &'a Scenario, seed: u64) -> Self {
@@ -332,8 +332,6 @@ impl<'a> World<'a> {
     }
 }
 
-/// The name of the line for all cores, where a policy is named.
-pub(super) const ORACLE: &str = "oracle";
 /// Streams of chance, so that parts do not disturb each other.
 const SERVERS: u64 = 0x7365_7276;
 const CLIENTS: u64 = 0x636c_6965;

@@ -47,13 +47,14 @@ impl World<'_> {
                 }
             }
             FaultKind::Partition { clients } => {
-                let cut = Cut { fault: number, backends: fault.backends.clone(), clients: *clients };
+                let cut = Cut { fault: number, since: self.now, backends: fault.backends.clone(), clients: *clients };
                 self.net.cuts.push(cut);
                 self.expect_silence(&fault.backends);
             }
             FaultKind::LameDuck => {
                 for &backend in &fault.backends {
                     self.tasks[backend as usize].brain.handle_lame_duck(now);
+                    self.set_central_usable(backend, false);
                     self.pump_server(backend);
                 }
             }
@@ -91,6 +92,7 @@ impl World<'_> {
             FaultKind::LameDuck => {
                 for &backend in &fault.backends {
                     self.tasks[backend as usize].brain.handle_ready(now);
+                    self.set_central_usable(backend, self.tasks[backend as usize].is_up);
                     self.pump_server(backend);
                 }
             }
@@ -152,7 +154,7 @@ impl World<'_> {
         for (place, link) in links.iter().enumerate().filter(|(_, link)| link.epoch != 0) {
             let id = LinkId { client: caller, place: place as u32, epoch: link.epoch };
             self.left.insert(link.epoch, link.backend);
-            let trip = self.net.note_trip(false);
+            let trip = self.net.note_trip(self.is_far(caller, link.backend));
             self.queue.push(self.now + trip, Event::Note(Note::Left, id));
         }
         self.clients[caller as usize].is_gone = true;
@@ -227,6 +229,7 @@ impl World<'_> {
         }
         task.restart = Some(number);
         task.brain.handle_stop(now);
+        self.set_central_usable(backend, false);
         self.tally.on_restart();
         self.pump_server(backend);
     }

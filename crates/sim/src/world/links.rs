@@ -115,7 +115,7 @@ impl World<'_> {
         }
         let task = &mut self.tasks[backend as usize];
         if !task.is_up {
-            let trip = self.net.note_trip(false);
+            let trip = self.net.note_trip(self.is_far(id.client, backend));
             self.queue.push(self.now + trip, Event::Note(Note::Refused, id));
             return;
         }
@@ -263,7 +263,7 @@ impl World<'_> {
     fn on_silence(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         let backend = link.backend;
-        if !self.net.is_cut(id.client, backend) {
+        if !self.net.is_silent(self.now, id.client, backend) {
             return;
         }
         self.lose(id, Outcome::Failed);

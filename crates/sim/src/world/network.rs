@@ -29,6 +29,7 @@ pub(crate) struct Net {
 #[derive(Debug)]
 pub(crate) struct Cut {
     pub(crate) fault: u32,
+    pub(crate) since: u64,
     pub(crate) backends: Vec<u32>,
     /// Share of clients it concerns.
     pub(crate) clients: f64,
@@ -71,14 +72,18 @@ impl Net {
 
     /// Whether nothing gets through between the two.
     pub(crate) fn is_cut(&self, client: u32, backend: u32) -> bool {
-        self.cuts.iter().any(|cut| cut.concerns(client) && cut.backends.contains(&backend))
+        self.cuts.iter().any(|cut| self.is_cut_by(cut, client, backend))
     }
-}
 
-impl Cut {
-    pub(crate) fn concerns(&self, client: u32) -> bool {
-        let drawn = hash3(u64::from(self.fault), CUT, u64::from(client)) >> 11;
-        drawn as f64 * (1.0 / (1u64 << 53) as f64) < self.clients
+    /// Whether that has been so for as long as connections are believed in.
+    pub(crate) fn is_silent(&self, now: u64, client: u32, backend: u32) -> bool {
+        let long_ago = |cut: &&Cut| now - cut.since >= self.silence;
+        self.cuts.iter().filter(long_ago).any(|cut| self.is_cut_by(cut, client, backend))
+    }
+
+    fn is_cut_by(&self, cut: &Cut, client: u32, backend: u32) -> bool {
+        let drawn = hash3(self.seed, CUT ^ u64::from(cut.fault), u64::from(client)) >> 11;
+        cut.backends.contains(&backend) && (drawn as f64) < cut.clients * (1u64 << 53) as f64
     }
 }
 

@@ -83,6 +83,9 @@ impl World<'_> {
     }
 
     fn on_cpu_done(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get(id) else { return };
+        // The next in line waits for a core, not for what this one still waits for.
+        self.next_of_central(request.backend);
         let Some(request) = self.requests.get_mut(id) else { return };
         let task = &self.tasks[request.backend as usize];
         let calls = self.services[task.service as usize].calls;
@@ -145,9 +148,7 @@ impl World<'_> {
     fn leave(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(id) else { return };
         let outcome = request.outcome;
-        let backend = request.backend;
         self.release(id, outcome);
-        self.next_of_central(backend);
         self.answer(id, outcome);
     }
 
@@ -247,8 +248,12 @@ impl World<'_> {
     fn start_central(&mut self, id: RequestId, backend: u32) {
         let (Some(request), Some(central)) = (self.requests.get_mut(id), &mut self.central) else { return };
         request.backend = backend;
+        let task = &mut self.tasks[backend as usize];
         // As fast as the machine is now, neighbours included.
-        central.charge(backend, request.cpu / self.tasks[backend as usize].pace.speed().max(SLOWEST));
+        central.charge(backend, request.cpu / task.pace.speed().max(SLOWEST));
+        // Let in like any other, so that a task that is told to end waits for it.
+        let now = Time::from_nanos(self.now);
+        request.admission = task.gate.admit(&mut task.local, now, &meta_of(request), &mut task.rng).ok();
         self.tally.on_begin(backend);
         self.start_work(id);
     }

@@ -5,7 +5,7 @@ use evenkeel_core::plan::{Change, Shape};
 use super::range::{above_zero, any_time, count, known, share, some_time};
 use super::{FACTOR_MOST, inside};
 use crate::scenario::error::BadScenario;
-use crate::scenario::policies::of_core;
+use crate::scenario::policies::{ORACLE, of_core};
 use crate::scenario::{Fault, FaultKind, Scenario, Span, selection};
 
 impl Scenario {
@@ -25,6 +25,12 @@ impl Scenario {
             if let FaultKind::Resize { change } = &fault.kind {
                 let wrong =
                     |what: String| BadScenario::value(format!("fault.{place}.change"), format!("{change:?}"), what);
+                if !self.layers.is_empty() {
+                    return Err(wrong("not possible where there are layers: leave out one of the two".to_owned()));
+                }
+                if self.policy == ORACLE {
+                    return Err(wrong("not possible with the oracle: its cores stay the same".to_owned()));
+                }
                 let change: Change = change.parse().map_err(|bad| wrong(format!("{bad}")))?;
                 shape = change.applied_to(shape).map_err(|bad| wrong(bad.to_string()))?;
             }

@@ -13,7 +13,7 @@ use evenkeel_core::{ClientConfig, Criticality};
 use range::{above_zero, any_time, count, known, mix, name, share, shares, some_time, within};
 
 use super::error::BadScenario;
-use super::policies::{ADMISSIONS, all};
+use super::policies::{ORACLE, admissions, all};
 use super::{Backends, Clients, Distribution, Layer, Method, Model, Network, Rhythm, Scenario, Span};
 
 impl Scenario {
@@ -23,7 +23,7 @@ impl Scenario {
         self.check_times()?;
         known("policy", &self.policy, &all())?;
         if let Some(admission) = &self.admission {
-            known("admission", admission, &ADMISSIONS)?;
+            known("admission", admission, &admissions())?;
         }
         self.check_subset()?;
         self.client.check()?;
@@ -35,9 +35,19 @@ impl Scenario {
         self.layers.iter().enumerate().try_for_each(|(place, layer)| layer.check(&format!("layer.{place}")))?;
         self.check_clusters()?;
         self.check_model()?;
+        self.check_oracle()?;
         self.check_faults()?;
         self.check_goals()?;
         self.variants().map(drop)
+    }
+
+    /// One queue has no clients that call further.
+    fn check_oracle(&self) -> Result<(), BadScenario> {
+        if self.policy == ORACLE && !self.layers.is_empty() {
+            let what = "not possible where there are layers: it is one queue for the first service";
+            return Err(BadScenario::value("policy", format!("{ORACLE:?}"), what.to_owned()));
+        }
+        Ok(())
     }
 
     fn check_times(&self) -> Result<(), BadScenario> {
