@@ -20,6 +20,33 @@ struct Column {
     published: Vec<Mark>,
 }
 
+impl Column {
+    /// Logarithmic where the largest would leave nothing to see of the others; then its name says so.
+    fn scale(&self) -> (Scale, &'static str) {
+        let known = self.values.iter().chain(&self.rivals).flatten().copied();
+        let extent = Extent::of(known.chain(self.published.iter().map(|mark| mark.value)));
+        let extent = extent.unwrap_or(Extent { least: self.from, most: self.from });
+        if extent.least > self.from && extent.most / extent.least > FAR_APART {
+            // A logarithmic axis has no nought: the shortest bar is a factor of two at least.
+            let from = if self.from > 0.0 { self.from } else { extent.least / 2.0 };
+            return (Scale::logarithmic(Extent { least: from, ..extent }, Unit::Plain, 5.0), ", logarithmic");
+        }
+        let extent = Extent { least: self.from, most: extent.most.max(self.from + LEAST_EXTENT) };
+        (Scale::linear(extent, Unit::Plain, 4.0), "")
+    }
+
+    /// What stands behind the bar of this row: its value, and what others published.
+    fn texts(&self, row: usize) -> (String, String) {
+        let value = self.values[row].map_or("–".to_owned(), readable);
+        (value, self.rivals[row].map_or(String::new(), |rival| format!("published {}", readable(rival))))
+    }
+
+    fn widest_text(&self) -> f64 {
+        let width = |(value, published): (String, String)| Type::BODY.width(&value) + RIVAL.width(&published);
+        (0..self.values.len()).map(|row| width(self.texts(row)) + 5.0 * AWAY).fold(NUMBER, f64::max)
+    }
+}
+
 pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let columns: Vec<Column> =
         columns(source).into_iter().filter(|one| one.values.iter().any(Option::is_some)).collect();
@@ -43,8 +70,8 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     }
     for (number, column) in columns.iter().enumerate() {
         let left = left + (width + BETWEEN) * number as f64;
-        // The number behind the longest bar needs room too.
-        let area = Area { left, top, width: width - NUMBER, height: BAR * rows };
+        // What stands behind the longest bar needs room too.
+        let area = Area { left, top, width: width - column.widest_text(), height: BAR * rows };
         draw_column(&mut sheet, column, area);
     }
     sheet.bottom = top + BAR * rows + 30.0;
@@ -52,18 +79,11 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
 }
 
 fn draw_column(sheet: &mut Sheet, column: &Column, area: Area) {
-    let known = column.values.iter().chain(&column.rivals).flatten().copied();
-    let extent = Extent::of(known.chain(column.published.iter().map(|mark| mark.value)));
-    let extent = extent.unwrap_or(Extent { least: column.from, most: column.from }).with(column.from);
-    let extent = Extent { least: column.from, most: extent.most.max(column.from + 1e-6) };
-    let panel = Panel::new(
-        area,
-        Scale::linear(extent, Unit::Plain, 4.0),
-        Scale::exact(Extent { least: 0.0, most: 1.0 }, Unit::Plain, 1.0),
-    );
+    let (scale, kind) = column.scale();
+    let panel = Panel::new(area, scale, Scale::exact(Extent { least: 0.0, most: 1.0 }, Unit::Plain, 1.0));
     let svg = &mut sheet.svg;
     let published_height = ROW * column.published.len() as f64;
-    svg.text((area.left, area.top - 12.0 - published_height), column.name, &Type::PANEL);
+    svg.text((area.left, area.top - 12.0 - published_height), &format!("{}{kind}", column.name), &Type::PANEL);
     for (value, label) in panel.x.ticks() {
         let x = panel.x.place(value);
         svg.line((x, area.top), (x, area.bottom()), &Stroke::solid(colour::GRID, 1.0));
@@ -83,9 +103,12 @@ fn draw_column(sheet: &mut Sheet, column: &Column, area: Area) {
             svg.line(from, to, &Stroke::dashed(colour::PUBLISHED, 2.5));
         }
     }
-    for (row, (value, end)) in column.values.iter().zip(&ends).enumerate() {
-        let text = value.map_or("–".to_owned(), readable);
-        svg.text((end + 6.0, area.top + BAR * (row as f64 + 0.5) + 4.0), &text, &Type::BODY.rimmed());
+    for (row, (end, rival)) in ends.iter().zip(&column.rivals).enumerate() {
+        let (text, published) = column.texts(row);
+        let left = rival.map_or(*end, |rival| panel.x.place(rival).max(*end)) + AWAY;
+        let baseline = area.top + BAR * (row as f64 + 0.5) + 4.0;
+        svg.text((left, baseline), &text, &Type::BODY.rimmed());
+        svg.text((left + Type::BODY.width(&text) + 2.0 * AWAY, baseline), &published, &RIVAL);
     }
     svg.line((area.left, area.top), (area.left, area.bottom()), &Stroke::solid(colour::AXIS, 1.0));
 }
@@ -98,8 +121,7 @@ fn columns(source: &Source<'_>) -> [Column; 2] {
         source.variants.iter().map(|variant| source.published(variant, name)).collect()
     };
     let published = |wants_latency: bool| -> Vec<Mark> {
-        let lines = source.figure.published.iter().filter(|line| is_latency(&line.label) == wants_latency);
-        lines.map(|line| Mark::published(line.value, &line.label)).collect()
+        source.lines(Unit::Plain).into_iter().filter(|mark| is_latency(&mark.label) == wants_latency).collect()
     };
     let spread = spread_name(source);
     [
@@ -138,3 +160,28 @@ fn is_latency(label: &str) -> bool {
 const BAR: f64 = 34.0;
 const BETWEEN: f64 = 30.0;
 const NUMBER: f64 = 64.0;
+/// From a bar to its number.
+const AWAY: f64 = 6.0;
+/// Where all are as good as can be an axis has to show something.
+const LEAST_EXTENT: f64 = 0.01;
+const RIVAL: Type = Type::SMALL.coloured(colour::PUBLISHED).rimmed();
+/// The largest over the least from which on a linear axis hides the least.
+const FAR_APART: f64 = 20.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_far_apart_have_a_logarithmic_axis_and_it_says_so() {
+        let kind = |values: &[f64], from| {
+            let values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
+            let rivals = vec![None; values.len()];
+            Column { name: "", fill: "", from, values, rivals, published: Vec::new() }.scale().1
+        };
+
+        assert_eq!(kind(&[100.0, 10_008.0], 0.0), ", logarithmic");
+        assert_eq!(kind(&[100.0, 1_000.0], 0.0), "");
+        assert_eq!(kind(&[0.0, 1_000.0], 0.0), "", "nought has no logarithm");
+    }
+}

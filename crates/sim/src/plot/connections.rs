@@ -51,7 +51,7 @@ fn marks(source: &Source<'_>, counts: &[f64]) -> Vec<Mark> {
             marks.push(Mark { value, label, stroke: Stroke { opacity: 0.6, ..Stroke::solid(colour::BLUE, 1.0) } });
         }
     }
-    marks.extend(source.figure.published.iter().map(|line| Mark::published(line.value, &line.label)));
+    marks.extend(source.lines(Unit::Plain));
     marks
 }
 

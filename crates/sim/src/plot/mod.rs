@@ -6,6 +6,7 @@
 mod colour;
 mod compare;
 mod connections;
+mod event;
 mod latency;
 mod outcomes;
 mod panel;

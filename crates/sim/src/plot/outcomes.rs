@@ -1,11 +1,10 @@
 //! Requests per second over time by what became of them, on top of each other: together they are what was asked.
 
-use super::colour;
-use super::panel::{Labels, Mark, Panel, Words, margin_for};
+use super::panel::{Labels, Panel, Words, margin_for};
 use super::scale::{Extent, Scale, Unit};
-use super::share::shade_fault;
-use super::sheet::{Key, Sheet, columns, published_key};
+use super::sheet::{Key, Sheet, columns, lasting_key, published_key};
 use super::source::{Points, Source};
+use super::{colour, event};
 use crate::number::readable;
 
 pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
@@ -14,15 +13,13 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let points = || all.iter().flat_map(|(_, layers)| layers.iter().flatten());
     let x = Extent::of(points().map(|point| point.0))?;
     let y = Extent::of(points().map(|point| point.1))?.with(0.0);
-    let published: Vec<Mark> =
-        source.figure.published.iter().map(|line| Mark::published(line.value, &line.label)).collect();
+    let published = source.lines(Unit::Plain);
     let y = published.iter().fold(y, |y, mark| y.with(mark.value));
+    let events = source.events(all.iter().map(|(variant, _)| *variant), x);
 
     let mut sheet = Sheet::new(source, "What became of requests");
     let mut keys: Vec<Key> = OUTCOMES.iter().map(|&(name, fill)| Key::Fill(fill, name.to_owned())).collect();
-    if source.fault.is_some_and(|(_, end)| end.is_some()) {
-        keys.push(Key::Fill(colour::SHADE, "while the fault lasts".to_owned()));
-    }
+    keys.extend(lasting_key(&events));
     if !published.is_empty() {
         keys.push(published_key());
     }
@@ -31,8 +28,10 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let areas = sheet.panels(all.len(), columns, 280.0, margin_for(&published));
     for (number, ((variant, layers), area)) in all.iter().zip(areas).enumerate() {
         let ticks = if columns > 2 { 4.0 } else { 6.0 };
-        let panel = Panel::new(area, Scale::exact(x, Unit::Plain, ticks), Scale::linear(y, Unit::Plain, 5.0));
-        shade_fault(&mut sheet.svg, &panel, source.fault, x);
+        let scale = event::with_room(Scale::linear(y, Unit::Plain, 5.0), y, &events);
+        let panel = Panel::new(area, Scale::exact(x, Unit::Plain, ticks), scale);
+        let events = source.events([*variant], x);
+        event::shade(&mut sheet.svg, &panel, &events);
         let y_label = if number % columns == 0 { "requests per second" } else { "" };
         let note = source
             .metric(variant, "served_share")
@@ -44,6 +43,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
         }
         let is_last = number % columns == columns - 1 || number + 1 == all.len();
         panel.marks(&mut sheet.svg, &published, if is_last { Labels::Shown } else { Labels::Hidden });
+        event::name(&mut sheet.svg, &panel, &events);
         panel.axes(&mut sheet.svg);
     }
     Some(sheet)

@@ -1,8 +1,10 @@
 //! A rectangle with two axes: frame, grid, tick labels, and what is drawn at values of them.
 
 use super::colour;
-use super::scale::Scale;
+use super::scale::{Scale, Unit};
 use super::svg::{Anchor, Place, Stroke, Svg, Type};
+use crate::number::readable;
+use crate::scenario::PublishedLine;
 
 /// Where a panel is.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +54,13 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    pub(super) fn published(value: f64, label: &str) -> Self {
-        Mark { value, label: label.to_owned(), stroke: Stroke::dashed(colour::PUBLISHED, 1.5) }
+    /// Says its value, if the label does not.
+    pub(super) fn published(line: &PublishedLine, unit: Unit) -> Self {
+        let shown = if unit == Unit::Percent { line.value * 100.0 } else { line.value };
+        let numbers = line.label.split(|letter: char| !matches!(letter, '0'..='9' | '.' | ','));
+        let is_said = numbers.map(|number| number.trim_matches(['.', ','])).any(|number| number == readable(shown));
+        let label = if is_said { line.label.clone() } else { format!("{} {}", line.label, unit.written(shown)) };
+        Mark { value: line.value, label, stroke: Stroke::dashed(colour::PUBLISHED, 1.5) }
     }
 }
 
@@ -214,6 +221,19 @@ pub(super) const Y_LABEL_AWAY: f64 = 58.0;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_published_line_says_its_value_once() {
+        let label = |label: &str, value, unit| {
+            let line = PublishedLine { label: label.to_owned(), value };
+            Mark::published(&line, unit).label
+        };
+
+        assert_eq!(label("published most", 109.0, Unit::Plain), "published most 109");
+        assert_eq!(label("published: 109 of 90", 109.0, Unit::Plain), "published: 109 of 90");
+        assert_eq!(label("published p99", 9.0, Unit::Plain), "published p99 9");
+        assert_eq!(label("reserved", 0.5, Unit::Percent), "reserved 50 %");
+    }
 
     #[test]
     fn labels_stand_a_line_apart_and_keep_their_order() {

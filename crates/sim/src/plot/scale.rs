@@ -2,7 +2,7 @@
 //!
 //! Logarithms are `libm`'s, so that a figure is the same bytes on every platform.
 
-use crate::number::grouped;
+use crate::number::{grouped, readable};
 
 /// The least and the most of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +31,16 @@ pub(super) enum Unit {
     Plain,
     /// Shares of one, as percent.
     Percent,
+}
+
+impl Unit {
+    /// A number that stands alone, already in this unit.
+    pub(super) fn written(self, value: f64) -> String {
+        match self {
+            Unit::Plain => readable(value),
+            Unit::Percent => readable(value) + " %",
+        }
+    }
 }
 
 /// One axis.
@@ -69,25 +79,35 @@ impl Scale {
         Scale { kind: Kind::Linear, extent, unit, pixels: (0.0, 1.0), ticks: multiples(extent, step), step }
     }
 
-    /// Decades; values must be above 0, others are drawn at the least.
-    pub(super) fn logarithmic(extent: Extent, unit: Unit) -> Self {
+    /// Decades, and 2 and 5 of each where that makes no more than `count` ticks; values must be above 0, others are drawn
+    /// at the least.
+    pub(super) fn logarithmic(extent: Extent, unit: Unit, count: f64) -> Self {
         let least = if extent.least > 0.0 { extent.least } else { 1e-9 };
         let most = if extent.most > least { extent.most } else { least * 10.0 };
         let first = libm::floor(libm::log10(least));
         let decades = (libm::ceil(libm::log10(most) - ROUNDING) - first).max(1.0) as i32;
-        let factors: &[f64] = if decades <= 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let every = usize::try_from(decades / 8 + 1).unwrap_or(1);
         let whole = Extent { least: power_of_ten(first), most: power_of_ten(first + f64::from(decades)) };
-        // With few decades a whole one of empty space is too much: end at the next tick.
-        let all: Vec<f64> = (0..=decades)
-            .step_by(every)
-            .flat_map(|decade| factors.iter().map(move |factor| factor * power_of_ten(first + f64::from(decade))))
-            .collect();
-        let below = all.iter().copied().filter(|tick| *tick <= least * (1.0 + ROUNDING)).fold(whole.least, f64::max);
-        let above = all.iter().copied().filter(|tick| *tick >= most * (1.0 - ROUNDING)).fold(whole.most, f64::min);
+        let steps = |factors: &'static [f64]| -> Vec<f64> {
+            let decades = (0..=decades).step_by(every).map(|decade| power_of_ten(first + f64::from(decade)));
+            decades.flat_map(|decade| factors.iter().map(move |factor| factor * decade)).collect()
+        };
+        // A whole decade of empty space is too much: end at 2 or 5 of it where that is enough.
+        let ends = if every == 1 { steps(FACTORS) } else { steps(WHOLE) };
+        let below = ends.iter().copied().filter(|end| *end <= least * (1.0 + ROUNDING)).fold(whole.least, f64::max);
+        let above = ends.iter().copied().filter(|end| *end >= most * (1.0 - ROUNDING)).fold(whole.most, f64::min);
         let extent = Extent { least: below, most: above };
-        let ticks = all.into_iter().filter(|tick| (below..=above).contains(tick)).collect();
+        let within =
+            |ticks: Vec<f64>| -> Vec<f64> { ticks.into_iter().filter(|tick| (below..=above).contains(tick)).collect() };
+        let fine = within(steps(FACTORS));
+        let ticks = if every == 1 && fine.len() as f64 <= count { fine } else { within(steps(WHOLE)) };
         Scale { kind: Kind::Logarithmic, extent, unit, pixels: (0.0, 1.0), ticks, step: 0.0 }
+    }
+
+    /// The same ticks, and room above them up to this value.
+    pub(super) fn up_to(mut self, value: f64) -> Self {
+        self.extent = self.extent.with(value);
+        self
     }
 
     /// Where the least and the most are drawn.
@@ -170,6 +190,9 @@ fn decimals_of(step: f64) -> usize {
 }
 
 const ROUNDING: f64 = 1e-9;
+/// Steps of a decade that look about evenly spaced.
+const FACTORS: &[f64] = &[1.0, 2.0, 5.0];
+const WHOLE: &[f64] = &[1.0];
 
 #[cfg(test)]
 mod tests {
@@ -191,13 +214,22 @@ mod tests {
 
     #[test]
     fn decades_are_written_out() {
-        let scale = Scale::logarithmic(Extent { least: 0.000_1, most: 1.0 }, Unit::Percent);
+        let scale = Scale::logarithmic(Extent { least: 0.000_1, most: 1.0 }, Unit::Percent, 10.0);
 
         assert_eq!(labels(&scale), ["0.01 %", "0.1 %", "1 %", "10 %", "100 %"]);
         assert_eq!(
-            labels(&Scale::logarithmic(Extent { least: 3.0, most: 45.0 }, Unit::Plain)),
+            labels(&Scale::logarithmic(Extent { least: 3.0, most: 45.0 }, Unit::Plain, 10.0)),
             ["2", "5", "10", "20", "50"]
         );
+    }
+
+    #[test]
+    fn a_logarithmic_axis_ends_soon_after_its_values_and_has_few_ticks() {
+        let scale = Scale::logarithmic(Extent { least: 0.4, most: 1500.0 }, Unit::Plain, 5.0).onto(0.0, 100.0);
+
+        assert_eq!(labels(&scale), ["1", "10", "100", "1,000"]);
+        assert_eq!((scale.place(0.2), scale.place(2000.0)), (0.0, 100.0));
+        assert!(scale.place(0.4) > 5.0);
     }
 
     #[test]
@@ -206,7 +238,7 @@ mod tests {
             for scale in [
                 Scale::linear(Extent { least, most }, Unit::Plain, 5.0),
                 Scale::exact(Extent { least, most }, Unit::Percent, 5.0),
-                Scale::logarithmic(Extent { least, most }, Unit::Plain),
+                Scale::logarithmic(Extent { least, most }, Unit::Plain, 5.0),
             ] {
                 let scale = scale.onto(10.0, 20.0);
                 for value in [least, most, f64::NAN, f64::INFINITY, -1.0] {

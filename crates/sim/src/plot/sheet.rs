@@ -1,6 +1,7 @@
 //! One figure: its title, its legend, and room for panels below.
 
 use super::colour;
+use super::event::Event;
 use super::panel::{Area, ROW, Y_LABEL_AWAY};
 use super::source::Source;
 use super::svg::{Stroke, Svg, Type};
@@ -94,6 +95,12 @@ impl Sheet {
 /// The same for the line of a published value.
 pub(super) fn published_key() -> Key {
     Key::Line(Stroke::dashed(colour::PUBLISHED, 1.5), "published".to_owned())
+}
+
+/// The shade of what lasts for a time, if anything does.
+pub(super) fn lasting_key(events: &[Event]) -> Option<Key> {
+    let any = events.iter().any(Event::lasts);
+    any.then(|| Key::Fill(colour::SHADE, "while a fault lasts".to_owned()))
 }
 
 /// How many panels stand side by side: two rows where they would be too narrow.

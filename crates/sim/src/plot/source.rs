@@ -1,8 +1,11 @@
 //! What a figure reads from a document: points and figures of the variants it shows.
 
+use super::event::Event;
+use super::panel::Mark;
+use super::scale::{Extent, Unit};
 use crate::by_variant::full_name;
 use crate::document::Document;
-use crate::scenario::{Check, FigureSpec, Published};
+use crate::scenario::{Check, FigureSpec, Published, Scenario};
 
 /// Points of one line; both of each are numbers.
 pub(super) type Points = Vec<(f64, f64)>;
@@ -13,23 +16,24 @@ pub(super) struct Source<'a> {
     document: &'a Document,
     pub(super) figure: &'a FigureSpec,
     pub(super) variants: Vec<String>,
-    /// When the first fault begins and ends, in seconds.
-    pub(super) fault: Option<(f64, Option<f64>)>,
-    checks: Vec<Check>,
+    /// The whole, as it was ordered.
+    scenario: Scenario,
+    /// What each variant was run from.
+    runs: Vec<(String, Scenario)>,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(document: &'a Document, figure: &'a FigureSpec) -> Self {
-        let scenario = document.origin().unwrap_or_default();
-        let fault = scenario.faults.first();
-        let fault = fault.map(|fault| {
-            let onset = fault.at.seconds();
-            (onset, fault.lasts.map(|lasts| onset + lasts.seconds()))
-        });
+        let mut scenario = document.origin().unwrap_or_default();
+        if let Some(policy) = &document.input.policy {
+            scenario.policy.clone_from(policy);
+            scenario.variants.clear();
+        }
+        let runs = scenario.variants().unwrap_or_default();
         let there = document.variants();
         let asked: Vec<String> = figure.variants.iter().filter(|name| there.contains(name)).cloned().collect();
         let variants = if asked.is_empty() { there } else { asked };
-        Source { document, figure, variants, fault, checks: scenario.checks }
+        Source { document, figure, variants, scenario, runs }
     }
 
     /// Nothing where there is no such series, or no number in it.
@@ -55,10 +59,31 @@ impl<'a> Source<'a> {
     pub(super) fn published(&self, variant: &str, name: &str) -> Option<f64> {
         let metric = full_name(variant, name);
         let of_it = |check: &&Check| check.metric == metric && check.over.is_none() && check.minus.is_none();
-        self.checks.iter().filter(of_it).find_map(|check| match check.published {
+        self.scenario.checks.iter().filter(of_it).find_map(|check| match check.published {
             Some(Published::Number(value)) if value.is_finite() => Some(value),
             _ => None,
         })
+    }
+
+    /// What it was run from.
+    pub(super) fn run(&self, variant: &str) -> &Scenario {
+        self.runs.iter().find(|(name, _)| name == variant).map_or(&self.scenario, |(_, run)| run)
+    }
+
+    /// What goes wrong or is changed in any of these, each once.
+    pub(super) fn events<'b>(&self, variants: impl IntoIterator<Item = &'b str>, time: Extent) -> Vec<Event> {
+        let mut events: Vec<Event> = Vec::new();
+        for event in variants.into_iter().flat_map(|variant| Event::all(self.run(variant), time)) {
+            if !events.contains(&event) {
+                events.push(event);
+            }
+        }
+        events
+    }
+
+    /// The published lines of this figure; `unit` is that of the axis they lie on.
+    pub(super) fn lines(&self, unit: Unit) -> Vec<Mark> {
+        self.figure.published.iter().map(|line| Mark::published(line, unit)).collect()
     }
 
     /// Empty where nothing has to be told apart.

@@ -1,11 +1,11 @@
 //! Utilization of tasks over time: how far the least and the most loaded are apart.
 
-use super::colour;
-use super::panel::{Labels, Mark, Panel, Words, margin_for};
+use super::panel::{Labels, Panel, Words, margin_for};
 use super::scale::{Extent, Scale, Unit};
-use super::sheet::{Key, Sheet, columns, published_key};
+use super::sheet::{Key, Sheet, columns, lasting_key, published_key};
 use super::source::{Points, Source};
 use super::svg::Stroke;
+use super::{colour, event};
 use crate::number::readable;
 
 struct Lines<'a> {
@@ -20,9 +20,9 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let all: Vec<Lines<'_>> = source.variants.iter().filter_map(|variant| lines(source, variant)).collect();
     let x = Extent::of(all.iter().flat_map(|one| one.most.iter().map(|point| point.0)))?;
     let y = Extent::of(all.iter().flat_map(|one| one.most.iter().map(|point| point.1)))?;
-    let published: Vec<Mark> =
-        source.figure.published.iter().map(|line| Mark::published(line.value, &line.label)).collect();
+    let published = source.lines(Unit::Percent);
     let y = published.iter().fold(y.with(0.0), |y, mark| y.with(mark.value));
+    let events = source.events(all.iter().map(|one| one.variant), x);
 
     let mut sheet = Sheet::new(source, "Utilization of tasks over time");
     let mut keys = vec![
@@ -30,6 +30,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
         Key::Line(MEAN, "mean of all".to_owned()),
         Key::Line(TASK, "single tasks".to_owned()),
     ];
+    keys.extend(lasting_key(&events));
     if !published.is_empty() {
         keys.push(published_key());
     }
@@ -38,10 +39,13 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let areas = sheet.panels(all.len(), columns, 290.0, margin_for(&published));
     for (number, (one, area)) in all.iter().zip(areas).enumerate() {
         let ticks = if columns > 2 { 4.0 } else { 6.0 };
-        let panel = Panel::new(area, Scale::exact(x, Unit::Plain, ticks), Scale::linear(y, Unit::Percent, 5.0));
+        let scale = event::with_room(Scale::linear(y, Unit::Percent, 5.0), y, &events);
+        let panel = Panel::new(area, Scale::exact(x, Unit::Plain, ticks), scale);
         let y_label = if number % columns == 0 { "utilization of a task's cores" } else { "" };
         let note = note(source, one.variant);
         let words = Words { title: source.label(one.variant), note: &note, x: "time, s", y: y_label };
+        let events = source.events([one.variant], x);
+        event::shade(&mut sheet.svg, &panel, &events);
         panel.frame(&mut sheet.svg, &words);
         panel.band(&mut sheet.svg, &one.least, &one.most, BAND, 1.0);
         for task in &one.tasks {
@@ -51,6 +55,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
         let is_last = number % columns == columns - 1 || number + 1 == all.len();
         let labels = if is_last { Labels::Shown } else { Labels::Hidden };
         panel.marks(&mut sheet.svg, &published, labels);
+        event::name(&mut sheet.svg, &panel, &events);
         panel.axes(&mut sheet.svg);
     }
     Some(sheet)

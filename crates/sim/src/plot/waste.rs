@@ -2,7 +2,7 @@
 //! below it is paid for and wasted.
 
 use super::colour;
-use super::panel::{Labels, Mark, Panel, Words, margin_for};
+use super::panel::{Labels, Panel, Words, margin_for};
 use super::scale::{Extent, Scale, Unit};
 use super::sheet::{Key, Sheet, columns};
 use super::source::Source;
@@ -23,8 +23,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
         Key::Fill(WASTED, "wasted: unused up to the most loaded task".to_owned()),
     ]);
     let columns = columns(all.len());
-    let marks: Vec<Mark> =
-        source.figure.published.iter().map(|line| Mark::published(line.value, &line.label)).collect();
+    let marks = source.lines(Unit::Plain);
     let areas = sheet.panels(all.len(), columns, 270.0, margin_for(&marks));
     for (number, ((variant, used), area)) in all.iter().zip(areas).enumerate() {
         let ranks = Extent { least: 0.0, most: used.len() as f64 };

@@ -35,7 +35,7 @@ fn summary(body: &mut String, documents: &[Document]) {
     );
     push(
         body,
-        "<div class=\"wide\"><table>\n<thead><tr><th>scenario</th><th>goals met</th><th>about</th></tr></thead>",
+        "<div class=\"wide\"><table class=\"names\">\n<thead><tr><th>scenario</th><th>goals met</th><th>about</th></tr></thead>",
     );
     push(body, "<tbody>");
     let mut ordered: Vec<&Document> = documents.iter().collect();
@@ -84,7 +84,7 @@ fn section(body: &mut String, document: &Document) {
         if let Some(svg) = plot::draw(document, figure) {
             let caption = escaped(&figure.caption);
             let caption = if caption.is_empty() { caption } else { format!("<figcaption>{caption}</figcaption>\n") };
-            push(body, &format!("<figure>\n{svg}{caption}</figure>"));
+            push(body, &format!("<figure>\n<div class=\"wide\">\n{svg}</div>\n{caption}</figure>"));
         }
     }
     body.push_str(&checks_table(&document.checks));

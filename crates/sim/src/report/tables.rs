@@ -12,10 +12,11 @@ pub(super) fn checks_table(checks: &[CheckResult]) -> String {
     if checks.is_empty() {
         return String::new();
     }
-    let mut text = "<h3>Goals</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>what</th><th class=\"number\">published\
-                    </th><th class=\"number\">goal</th><th class=\"number\">measured</th><th>verdict</th></tr></thead>\n\
-                    <tbody>\n"
+    let any_published = checks.iter().any(|check| check.published.is_some());
+    let mut text = "<h3>Goals</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>verdict</th><th>what</th>\
+                    <th class=\"number\">measured</th><th class=\"number\">goal</th>"
         .to_owned();
+    text += if any_published { "<th>published</th></tr></thead>\n<tbody>\n" } else { "</tr></thead>\n<tbody>\n" };
     let mut ordered: Vec<&CheckResult> = checks.iter().collect();
     ordered.sort_by_key(|check| check.pass);
     for check in ordered {
@@ -24,12 +25,13 @@ pub(super) fn checks_table(checks: &[CheckResult]) -> String {
             Some(Published::Words(words)) => escaped(words),
             None => "–".to_owned(),
         };
+        let published = if any_published { format!("<td>{published}</td>") } else { String::new() };
         let measured = check.measured.map_or("–".to_owned(), precise);
         let verdict = if check.pass { "pass" } else { "miss" };
         let _infallible = writeln!(
             text,
-            "<tr><td>{}</td><td class=\"number\">{published}</td><td class=\"number\">{}</td>\
-             <td class=\"number\">{measured}</td><td class=\"{verdict}\">{verdict}</td></tr>",
+            "<tr><td class=\"{verdict}\">{verdict}</td><td>{}</td><td class=\"number\">{measured}</td>\
+             <td class=\"number\">{}</td>{published}</tr>",
             escaped(&check.what),
             escaped(&check.goal),
         );
@@ -48,7 +50,8 @@ pub(super) fn metrics_table(document: &Document) -> String {
     if columns.is_empty() {
         return String::new();
     }
-    let mut text = "<h3>Figures</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>variant</th>".to_owned();
+    let mut text =
+        "<h3>Figures</h3>\n<div class=\"wide\"><table class=\"figures\">\n<thead><tr><th>variant</th>".to_owned();
     for (_, name, _) in &columns {
         let _infallible = write!(text, "<th class=\"number\">{name}</th>");
     }
@@ -71,8 +74,8 @@ const METRICS: [(&str, &str, f64); 15] = [
     ("p50_ms", "p50, ms", 1.0),
     ("p99_ms", "p99, ms", 1.0),
     ("utilization", "utilization, %", 100.0),
-    ("spread_1s", "max/min, 1 s", 1.0),
-    ("spread_60s", "max/min, 60 s", 1.0),
+    ("spread_1s", "max/min, 1\u{a0}s", 1.0),
+    ("spread_60s", "max/min, 60\u{a0}s", 1.0),
     ("most_to_mean", "most/mean", 1.0),
     ("wasted_cores", "cores wasted", 1.0),
     ("fault0_share", "to faulted, %", 100.0),
