@@ -1,0 +1,87 @@
+//! What the laboratory must show, for any seed: the published pictures, sinkholes, restarts, churn, exact replays.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use evenkeel_sim::lab::{self, Order};
+use evenkeel_sim::{Document, Input, catalog, plot};
+
+/// Seeds far apart: none is special.
+const SEEDS: [u64; 2] = [1, 0x9e37_79b9];
+
+fn order(name: &str, seed: u64) -> Order {
+    let toml = catalog::text(name).unwrap().to_owned();
+    Order { name: name.to_owned(), input: Input { toml, ..Input::default() }, seed, seeds: None }
+}
+
+fn run(name: &str, seed: u64) -> Document {
+    lab::run(&order(name, seed), threads(), &|_| {}).unwrap()
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Every goal of the scenario is met, with every seed.
+fn assert_goals(names: &[&str]) {
+    for name in names {
+        for seed in SEEDS {
+            let document = run(name, seed);
+            assert!(!document.checks.is_empty(), "{name} has no goal");
+            let missed: Vec<String> = document
+                .checks
+                .iter()
+                .filter(|check| !check.pass)
+                .map(|check| format!("{}: {:?}, goal {}", check.what, check.measured, check.goal))
+                .collect();
+            assert!(missed.is_empty(), "{name} with seed {seed}:\n{}", missed.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn the_published_pictures_are_drawn() {
+    let pictures = ["figure-20-1", "figure-20-3", "figure-20-4", "figure-20-5", "figure-20-6"];
+    assert_goals(&pictures);
+    for name in pictures {
+        let document = run(name, 1);
+        assert!(!document.figures.is_empty(), "{name} draws nothing");
+        for figure in &document.figures {
+            assert!(plot::draw(&document, figure).is_some(), "{name}: {:?} has nothing to draw", figure.kind);
+        }
+    }
+}
+
+#[test]
+fn a_sinkhole_draws_no_traffic_and_is_back_when_healed() {
+    assert_goals(&["sinkhole"]);
+}
+
+#[test]
+fn half_failing_backends_do_not_snowball() {
+    assert_goals(&["half-failing"]);
+}
+
+#[test]
+fn a_rolling_restart_fails_nobody() {
+    assert_goals(&["rolling-restart"]);
+    let document = run("rolling-restart", 1);
+    assert!(document.metrics["restarts"] >= 20.0, "{:?}", document.metrics);
+    assert!(document.metrics["failed"] == 0.0 && document.metrics["refused"] == 0.0, "{:?}", document.metrics);
+}
+
+#[test]
+fn churn_is_what_the_planner_says() {
+    assert_goals(&["churn"]);
+}
+
+#[test]
+fn a_replay_is_exact() {
+    for name in ["crash", "partition", "layers", "figure-20-5"] {
+        let first = run(name, 3);
+        let read: Document = serde_json::from_str(&first.to_json()).unwrap();
+        let again = lab::run(&lab::order_of(&read), 1, &|_| {}).unwrap();
+        assert_eq!(first.to_json(), again.to_json(), "{name}");
+        // The comparison can fail: another seed is another trace.
+        assert_ne!(first.trace, run(name, 4).trace, "{name}");
+    }
+}
