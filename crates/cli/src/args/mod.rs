@@ -16,7 +16,7 @@ pub(crate) use backend::BackendArgs;
 pub(crate) use call::CallArgs;
 pub(crate) use demo::DemoArgs;
 pub(crate) use plan::PlanArgs;
-pub(crate) use sim::{ListArgs, ReplayArgs, ReportArgs, RunArgs, ShowArgs, SimArgs, SimCommand};
+pub(crate) use sim::{ListArgs, ReplayArgs, ReportArgs, RunArgs, ShowArgs, SimArgs, SimCommand, SwarmArgs};
 
 /// Spread load evenly over backend tasks, and see it hold
 #[derive(Debug, Parser)]

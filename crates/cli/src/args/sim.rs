@@ -24,6 +24,7 @@ pub(crate) enum SimCommand {
     Run(RunArgs),
     Report(ReportArgs),
     Replay(ReplayArgs),
+    Swarm(SwarmArgs),
 }
 
 /// Name every scenario there is
@@ -130,6 +131,30 @@ pub(crate) struct ReplayArgs {
     pub(crate) threads: Option<usize>,
 }
 
+/// Try random worlds in which random things go wrong, and look at every event
+///
+/// Nothing may be lost or counted twice, no lame duck picked after its notice, no limit exceeded. A seed is a world: one
+/// that fails is named, and fails again. Ends with 0 when all held, and with 1 when one did not.
+#[derive(Debug, Args)]
+#[command(max_term_width = 80, after_help = SWARM_EXAMPLES)]
+pub(crate) struct SwarmArgs {
+    /// The first world
+    #[arg(long, value_name = "N", value_parser = seed, default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) seed: u64,
+
+    /// How many worlds
+    #[arg(long, value_name = "N", value_parser = worlds, default_value_t = 1, allow_negative_numbers = true)]
+    pub(crate) seeds: u64,
+
+    /// Print one JSON document: {"seed", "seeds", "events", "requests", "broken": [{"seed", "event", "at_s", "what"}]}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn worlds(text: &str) -> Result<u64, String> {
+    whole_number(text, 1, WORLDS_MOST)
+}
+
 fn seeds(text: &str) -> Result<u32, String> {
     whole_number(text, 1, SEEDS_MOST)
 }
@@ -141,6 +166,8 @@ fn threads(text: &str) -> Result<usize, String> {
 /// Means of more differ in the fifth digit only.
 const SEEDS_MOST: u32 = 10_000;
 const THREADS_MOST: usize = 1024;
+/// Some hours' worth.
+const WORLDS_MOST: u64 = 10_000_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -170,3 +197,7 @@ const REPLAY_EXAMPLES: &str = "\
 Examples:
   evenkeel sim run figure-20-5 --out figures
   evenkeel sim replay figures/figure-20-5.json";
+const SWARM_EXAMPLES: &str = "\
+Examples:
+  evenkeel sim swarm --seeds 1000
+  evenkeel sim swarm --seed 1277";

@@ -5,6 +5,7 @@ mod named;
 mod replay;
 mod report;
 mod run;
+mod swarm;
 mod text;
 mod work;
 
@@ -20,5 +21,6 @@ pub(crate) fn run(args: &SimArgs, out: &mut impl Write) -> Result<(), Failure> {
         SimCommand::Run(args) => run::run(args, out),
         SimCommand::Report(args) => report::run(args, out),
         SimCommand::Replay(args) => replay::run(args, out),
+        SimCommand::Swarm(args) => swarm::run(args, out),
     }
 }
