@@ -11,6 +11,11 @@ pub fn thread_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has a CPU clock for each thread").into()
 }
 
+/// CPU time of all threads of this process.
+pub fn process_cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux has a CPU clock for each process").into()
+}
+
 /// The cores this process may use.
 pub fn cores() -> Vec<usize> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).expect("a process may ask for its own cores");

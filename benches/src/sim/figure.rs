@@ -1,0 +1,69 @@
+//! A figure over the rounds, and what was aimed at.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// What a figure is to be. Missing it is a result, not a failure.
+#[derive(Clone, Copy, Debug)]
+pub enum Aim {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Aim {
+    fn is_met_by(self, value: f64) -> bool {
+        match self {
+            Aim::AtLeast(least) => value >= least,
+            Aim::AtMost(most) => value <= most,
+        }
+    }
+}
+
+impl fmt::Display for Aim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, value) = match self {
+            Aim::AtLeast(least) => ('≥', least),
+            Aim::AtMost(most) => ('≤', most),
+        };
+        f.pad(&format!("{sign} {value:.2}"))
+    }
+}
+
+/// One number a round.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub name: String,
+    pub unit: &'static str,
+    pub median: f64,
+    pub least: f64,
+    pub most: f64,
+    pub aim: Option<Aim>,
+}
+
+impl Figure {
+    pub(super) fn new(name: String, unit: &'static str, mut rounds: Vec<f64>) -> Self {
+        rounds.sort_by(f64::total_cmp);
+        let (least, most) = (rounds[0], rounds[rounds.len() - 1]);
+        Figure { name, unit, median: rounds[rounds.len() / 2], least, most, aim: None }
+    }
+
+    #[must_use]
+    pub(super) fn aimed(self, aim: Aim) -> Self {
+        Figure { aim: Some(aim), ..self }
+    }
+
+    /// Whether the median is as aimed at; `None` where nothing was.
+    pub fn is_met(&self) -> Option<bool> {
+        self.aim.map(|aim| aim.is_met_by(self.median))
+    }
+
+    pub fn json(&self) -> Value {
+        let Figure { name, unit, median, least, most, aim } = self;
+        let aim = aim.map(|aim| match aim {
+            Aim::AtLeast(least) => json!({ "at_least": least, "met": aim.is_met_by(*median) }),
+            Aim::AtMost(most) => json!({ "at_most": most, "met": aim.is_met_by(*median) }),
+        });
+        json!({ "figure": name, "unit": unit, "median": median, "least": least, "most": most, "aim": aim })
+    }
+}
