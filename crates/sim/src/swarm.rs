@@ -34,6 +34,7 @@ pub fn scenario(seed: u64) -> Scenario {
     let backends = dice.backends(2, 10);
     let layers = dice.layers();
     let faults = dice.faults(duration, backends.count, layers.is_empty());
+    let clients = dice.clients(duration);
     let changes_policy = faults.iter().any(|fault| matches!(fault.kind, FaultKind::Policy { .. }));
     Scenario {
         about: format!("the world of swarm seed {seed}"),
@@ -47,11 +48,11 @@ pub fn scenario(seed: u64) -> Scenario {
             active_max: if dice.chance(0.3) { dice.number(1, 5) } else { 100 },
             error_half_life: dice.millis(50, 2_000),
         },
-        clients: dice.clients(duration),
         methods: dice.methods(),
         criticality: Criticality::ALL.map(|level| (level.as_str().to_owned(), 1.0)).into_iter().collect(),
         network: dice.network(),
-        clusters: dice.clusters(backends.count),
+        clusters: dice.clusters(backends.count.min(clients.count)),
+        clients,
         backends,
         layers,
         faults,
@@ -155,8 +156,8 @@ impl Dice {
         (0..count).map(layer).collect()
     }
 
-    fn clusters(&mut self, backends: u32) -> Clusters {
-        let count = if self.chance(0.2) { 2.min(backends) } else { 1 };
+    fn clusters(&mut self, most: u32) -> Clusters {
+        let count = if self.chance(0.2) { 2.min(most) } else { 1 };
         let reach = if self.chance(0.5) { Reach::All } else { Reach::Own };
         Clusters { count, delay: self.millis(1, 20), reach }
     }
