@@ -32,11 +32,12 @@ macro_rules! scenarios {
     };
 }
 
-const SCENARIOS: [(&str, &str); 23] = scenarios![
+const SCENARIOS: &[(&str, &str)] = &scenarios![
     "churn",
     "clusters",
     "crash",
     "figure-20-1",
+    "figure-20-2",
     "figure-20-3",
     "figure-20-4",
     "figure-20-5",

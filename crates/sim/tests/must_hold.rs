@@ -40,7 +40,7 @@ fn assert_goals(names: &[&str]) {
 
 #[test]
 fn the_published_pictures_are_drawn() {
-    let pictures = ["figure-20-1", "figure-20-3", "figure-20-4", "figure-20-5", "figure-20-6"];
+    let pictures = ["figure-20-1", "figure-20-2", "figure-20-3", "figure-20-4", "figure-20-5", "figure-20-6"];
     assert_goals(&pictures);
     for name in pictures {
         let document = run(name, 1);

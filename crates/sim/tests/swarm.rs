@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use evenkeel_sim::swarm;
+use evenkeel_sim::scenario::Scenario;
+use evenkeel_sim::{swarm, world};
 
 /// 200 worlds; 10,000 with `./test --long`.
 #[test]
@@ -30,4 +31,33 @@ fn a_seed_gives_the_same_trace_again() {
     for seed in [3, 17, 40] {
         assert_eq!(swarm::run(seed).unwrap(), swarm::run(seed).unwrap());
     }
+}
+
+/// Found as a seed that never ended: both ends gave the connection up, and the backend kept what it could never finish.
+#[test]
+fn what_hangs_behind_a_partition_is_dropped_with_its_connection() {
+    let toml = r#"
+        duration = "3s"
+        settle = "0s"
+        [clients]
+        count = 8
+        rate = 180
+        deadline = "2s"
+        [backends]
+        count = 2
+        [network]
+        silence = "500ms"
+        [[fault]]
+        kind = "hang"
+        at = "1s"
+        backends = "1"
+        [[fault]]
+        kind = "partition"
+        at = "1100ms"
+        backends = "0-1"
+        clients = 0.9
+    "#;
+    let result = world::run_checked(&Scenario::parse(toml).unwrap(), 1277);
+
+    assert!(result.is_ok(), "{}", result.unwrap_err());
 }

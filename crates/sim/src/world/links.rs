@@ -317,7 +317,7 @@ impl World<'_> {
     pub(super) fn send_down(&mut self, link: LinkId, backend: u32, (key, leg): (u64, u64), event: Event) {
         let trip = self.net.trip(key, leg, self.is_far(link.client, backend));
         if self.central.is_some() {
-            self.queue.push(self.now + trip, event);
+            self.queue.push_message(self.now + trip, event);
             return;
         }
         self.deliver(link, backend, trip, Way::Down, event);
@@ -337,7 +337,7 @@ impl World<'_> {
         };
         *until = (now + trip).max(*until);
         let at = *until;
-        self.queue.push(at, event);
+        self.queue.push_message(at, event);
     }
 
     /// What was held back goes on its way, where the connection still stands.

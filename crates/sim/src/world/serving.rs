@@ -233,7 +233,7 @@ impl World<'_> {
     pub(super) fn ask_central(&mut self, id: RequestId) {
         let Some(request) = self.requests.get(id) else { return };
         let trip = self.net.trip(request.key, 0, false);
-        self.queue.push(self.now + trip, Event::Reach(id, 0));
+        self.queue.push_message(self.now + trip, Event::Reach(id, 0));
     }
 
     fn reach_central(&mut self, id: RequestId) {
