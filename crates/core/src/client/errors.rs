@@ -2,9 +2,9 @@
 //!
 //! A backend that fails at once always looks idle and would draw all traffic: a sinkhole. So errors weigh like requests
 //! that stay for a while. The first of a row weighs a quarter of a request, which is not noticed; each further one doubles
-//! the weight until it adds a whole request. All of it halves every half-life, and an answer takes an eighth off.
+//! the weight until it adds a whole request, so the third makes it whole. All of it halves every half-life, and an answer takes an eighth off.
 //!
-//! So a backend that fails at everything is left alone after two errors and tried about once in a half-life, while one that
+//! So a backend that fails at everything is left alone after three errors and tried about once in a half-life, while one that
 //! fails now and then keeps its share: were it left alone for every error, the healthy ones would break under its load.
 //! The weight never exceeds `most`, the limit of active requests: more would only make a healed backend wait longer.
 //!
@@ -102,7 +102,7 @@ fn ticks(now: Time) -> u32 {
 /// Stamps are in units of 2^22 ns (4.2 ms), which wrap after 208 days.
 const TICK_SHIFT: u32 = 22;
 const ONE: u32 = 256;
-/// What the first error of a row weighs: less than half a request, so that it takes a second one to be noticed.
+/// What the first error of a row weighs: less than half a request, so that it takes others to be noticed.
 const FIRST: u32 = ONE / 4;
 /// So that `most * ONE` fits its half of the word.
 const MOST: u32 = 1 << 23;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_error_is_let_pass_two_count_one_and_are_forgotten_after_a_half_life() {
+    fn one_error_is_let_pass_two_count_for_a_moment_and_three_for_a_half_life() {
         assert_eq!(errors_in_a_row(1).count(after(0), forgetting()), 0);
 
         let errors = errors_in_a_row(2);

@@ -47,7 +47,7 @@ impl<T> Central<T> {
     pub(crate) fn charge(&mut self, task: u32, seconds: f64) {
         self.unlist(task);
         let one = &mut self.tasks[task as usize];
-        one.given += (seconds / f64::from(one.cores) * 1e9) as u64;
+        one.given = one.given.saturating_add((seconds / f64::from(one.cores) * 1e9) as u64);
         self.list(task);
     }
 
@@ -60,6 +60,18 @@ impl<T> Central<T> {
         self.next()
     }
 
+    /// Cores of this task that are taken.
+    pub(crate) fn taken(&self, task: u32) -> u32 {
+        self.tasks[task as usize].taken
+    }
+
+    /// The process is gone, and all it had.
+    pub(crate) fn clear(&mut self, task: u32) {
+        self.unlist(task);
+        self.tasks[task as usize].taken = 0;
+        self.list(task);
+    }
+
     /// Who is next in line, if a core is free.
     pub(crate) fn next(&mut self) -> Option<(T, u32)> {
         let &(_, task) = self.free.first()?;
@@ -68,12 +80,10 @@ impl<T> Central<T> {
         Some((request, task))
     }
 
-    /// Whether the task may be given anything; all its cores are free when it comes back.
+    /// Whether the task may be given anything more.
     pub(crate) fn set_usable(&mut self, task: u32, is_usable: bool) {
         self.unlist(task);
-        let one = &mut self.tasks[task as usize];
-        one.is_usable = is_usable;
-        one.taken = 0;
+        self.tasks[task as usize].is_usable = is_usable;
         self.list(task);
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use evenkeel_core::{CustomerId, Kind, LoadReport, Outcome, RequestMeta, Time};
+use evenkeel_core::rng::hash3;
+use evenkeel_core::{CustomerId, Kind, LoadReport, Outcome, RequestMeta, Rng, Time};
 
 use super::World;
 use super::event::{Event, LinkId, RequestId};
@@ -14,7 +15,7 @@ impl World<'_> {
     pub(super) fn on_arrive(&mut self) {
         let arrival = self.next;
         self.next = self.arrivals.next();
-        let next_at = super::ORIGIN + self.next.at.nanos();
+        let next_at = super::ORIGIN.saturating_add(self.next.at.nanos());
         if next_at < self.end() {
             self.queue.push(next_at, Event::Arrive);
         }
@@ -33,8 +34,10 @@ impl World<'_> {
         self.deadlines.push_back((deadline, id));
         self.tally.on_asked(self.now);
         let client = &mut self.clients[arrival.client as usize];
-        let admitted =
-            client.admission.as_mut().is_none_or(|one| one.admit(Time::from_nanos(self.now), &mut client.rng));
+        // Drawn by the request's number, so that a policy that draws more or less changes nothing here.
+        let drawn = || Rng::from_seed(hash3(self.seed, arrival.number, ADMITS));
+        let now = Time::from_nanos(self.now);
+        let admitted = client.admission.as_mut().is_none_or(|one| one.admit(now, &mut drawn()));
         if admitted {
             self.ask(id);
         } else {
@@ -65,6 +68,7 @@ impl World<'_> {
         request.backend = link.backend;
         request.link = LinkId { client: request.client, place, epoch: link.epoch };
         request.sent = self.now;
+        request.outcome = Outcome::Served;
         request.ticket = Some(ticket);
         let (link, backend, key, tries) = (request.link, request.backend, request.key, request.tries);
         let is_root = request.parent.is_none();
@@ -197,3 +201,4 @@ pub(super) fn meta_of(request: &Request) -> RequestMeta {
 
 /// Nanoseconds before each further try of a request that never ran, as the network library has them.
 const UNSENT_WAITS: [u64; 3] = [0, 1_000_000, 5_000_000];
+const ADMITS: u64 = 0x6164_6d69;

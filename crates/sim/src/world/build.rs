@@ -157,12 +157,15 @@ impl<'a> World<'a> {
         let task = self.new_client(number, service, cluster, is_foreign);
         self.clients.push(task);
         self.set_backends(number, lists[cluster as usize].clone());
-        let polls = self.clients[number as usize].baseline.as_ref().and_then(|one| one.poll_every());
-        if let Some(every) = polls {
-            // They do not ask in step.
-            let first = ORIGIN / 2 + hash3(self.seed, POLLS, u64::from(number)) % (every.as_nanos() as u64).max(1);
-            self.queue.push(self.now.max(first), Event::Poll(number));
-        }
+        self.plan_polls(number);
+    }
+
+    fn plan_polls(&mut self, number: u32) {
+        let client = &self.clients[number as usize];
+        let Some(every) = client.baseline.as_ref().and_then(|one| one.poll_every()) else { return };
+        // They do not ask in step.
+        let first = hash3(self.seed, POLLS, u64::from(number)) % (every.as_nanos() as u64).max(1);
+        self.queue.push(self.now + first, Event::Poll(number, client.process));
     }
 
     fn set_backends(&mut self, client: u32, list: BackendList) {
@@ -177,7 +180,11 @@ impl<'a> World<'a> {
         let mut config = self.config_for(number, service, cluster);
         let chosen = if is_foreign { PolicyName::RoundRobin.as_str() } else { self.scenario.policy.as_str() };
         let baseline_seed = hash3(self.seed, BASELINES, u64::from(number));
-        let baseline = baseline::build(chosen, self.scenario.clients.count, baseline_seed);
+        let siblings = match service.checked_sub(1) {
+            None => self.scenario.clients.count,
+            Some(before) => self.services[before as usize].count,
+        };
+        let baseline = baseline::build(chosen, siblings, baseline_seed);
         let now = Time::from_nanos(self.now);
         let brain = if let Some(policy) = &baseline {
             let policy: Arc<dyn Baseline> = Arc::clone(policy);
@@ -201,7 +208,9 @@ impl<'a> World<'a> {
             service,
             baseline,
             admission: self.scenario.admission.as_deref().and_then(admission::build),
+            process: 0,
             is_gone: false,
+            places: BTreeMap::new(),
         }
     }
 
@@ -241,7 +250,10 @@ impl<'a> World<'a> {
 
     fn plan_events(&mut self) {
         let scenario = self.scenario;
-        self.queue.push(ORIGIN + self.next.at.nanos(), Event::Arrive);
+        let first = ORIGIN.saturating_add(self.next.at.nanos());
+        if first < self.end() {
+            self.queue.push(first, Event::Arrive);
+        }
         self.queue.push(ORIGIN, Event::Window);
         for (number, fault) in scenario.faults.iter().enumerate() {
             let from = ORIGIN + fault.at.nanos();
@@ -260,8 +272,10 @@ impl<'a> World<'a> {
         let Some(caller) = self.tasks[backend as usize].caller else { return };
         let (service, cluster) = (self.clients[caller as usize].service, self.clients[caller as usize].cluster);
         let list = self.lists(service)[cluster as usize].clone();
-        self.clients[caller as usize] = self.new_client(caller, service, cluster, false);
+        let process = self.clients[caller as usize].process + 1;
+        self.clients[caller as usize] = ClientTask { process, ..self.new_client(caller, service, cluster, false) };
         self.set_backends(caller, list);
+        self.plan_polls(caller);
     }
 
     /// More or fewer tasks of the first service or clients of it.
@@ -328,7 +342,7 @@ impl<'a> World<'a> {
         }
         let mean = if are_there { stay } else { stay * (1.0 - share) / share };
         let lasts = exponential(mean, &mut self.tasks[backend as usize].neighbours_rng);
-        self.queue.push(self.now + (lasts * 1e9) as u64, Event::Neighbours(backend));
+        self.queue.push(self.now.saturating_add((lasts * 1e9) as u64), Event::Neighbours(backend));
     }
 }
 

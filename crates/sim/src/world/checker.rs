@@ -167,8 +167,9 @@ impl World<'_> {
         self.tasks.iter().zip(counts).enumerate().filter(|(_, (task, _))| task.is_up).find_map(
             |(number, (task, has))| {
                 let counted = [task.gate.in_flight(), task.in_service, task.machine.running()];
-                (self.central.is_none() && counted != has).then(|| {
-                    format!("backend {number} counts {counted:?} let in, in service, on its cores; it has {has:?}")
+                let taken = self.central.as_ref().map_or(has[2], |central| central.taken(number as u32));
+                (counted != has || taken != has[2]).then(|| {
+                    format!("backend {number} counts {counted:?} let in, in service, on its cores, has {has:?}, {taken} taken")
                 })
             },
         )

@@ -1,5 +1,6 @@
 //! One client task: the brain of core, its picker, and the connections it was told to make.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel_core::{BackendId, Client, Local, Picker, Rng};
@@ -28,8 +29,12 @@ pub(crate) struct ClientTask {
     /// Learns what a baseline needs to know.
     pub(crate) baseline: Option<Arc<dyn Baseline>>,
     pub(crate) admission: Option<Box<dyn Admission>>,
+    /// Counts up with every process of this client.
+    pub(crate) process: u32,
     /// Gone: asks nothing, hears nothing.
     pub(crate) is_gone: bool,
+    /// Where the connection to each backend is that the brain means; not those it has let go of.
+    pub(crate) places: BTreeMap<u32, u32>,
 }
 
 /// A connection as its client sees it.
@@ -62,12 +67,21 @@ impl ClientTask {
     pub(crate) fn open(&mut self, backend: u32, epoch: u32) -> u32 {
         let link =
             Link { backend, epoch, process: 0, state: LinkState::Dialling, in_flight: 0, up_until: 0, down_until: 0 };
-        if let Some(free) = self.links.iter().position(|link| link.epoch == 0) {
-            self.links[free] = link;
-            return free as u32;
+        let place = self.links.iter().position(|link| link.epoch == 0).unwrap_or(self.links.len());
+        if place == self.links.len() {
+            self.links.push(link);
+        } else {
+            self.links[place] = link;
         }
-        self.links.push(link);
-        self.links.len() as u32 - 1
+        self.places.insert(backend, place as u32);
+        place as u32
+    }
+
+    /// The brain means this connection no more.
+    pub(crate) fn forget_place(&mut self, backend: u32, place: u32) {
+        if self.places.get(&backend) == Some(&place) {
+            self.places.remove(&backend);
+        }
     }
 
     /// The connection in this place, if it is still that one.
@@ -77,9 +91,7 @@ impl ClientTask {
 
     /// The connection the brain means when it speaks of a backend.
     pub(crate) fn place_of(&self, backend: BackendId) -> Option<u32> {
-        let meant =
-            |link: &Link| link.epoch != 0 && u64::from(link.backend) == backend.0 && link.state != LinkState::Leaving;
-        self.links.iter().position(meant).map(|place| place as u32)
+        self.places.get(&(backend.0 as u32)).copied()
     }
 
     /// Takes the brain's new picker, if there is one.

@@ -45,7 +45,7 @@ pub(crate) enum Event {
     /// A backend's neighbours come or go.
     Neighbours(u32),
     /// A backend that was started is a little warmer.
-    Warmer(u32, u32),
+    Warmer(u32, u32, u32),
     /// A process that ended is started again.
     Start(u32, u32),
     /// A process that was started is ready.
@@ -54,8 +54,8 @@ pub(crate) enum Event {
     Fault(u32),
     /// A fault ends.
     Heal(u32),
-    /// A baseline asks its backends how they are.
-    Poll(u32),
+    /// A baseline asks its backends how they are; which process of the client.
+    Poll(u32, u32),
     /// A window of measurement ends.
     Window,
 }
@@ -106,12 +106,12 @@ impl Event {
             Event::Dial(link) => (10, link.client, link.epoch),
             Event::Note(note, link) => (11 + ((note as u64) << 8), link.client, link.epoch),
             Event::Neighbours(backend) => (12, backend, 0),
-            Event::Warmer(backend, step) => (13, backend, step),
+            Event::Warmer(backend, process, step) => (13 + (u64::from(step) << 8), backend, process),
             Event::Start(backend, process) => (14, backend, process),
             Event::Ready(backend, process) => (15, backend, process),
             Event::Fault(fault) => (16, fault, 0),
             Event::Heal(fault) => (17, fault, 0),
-            Event::Poll(client) => (18, client, 0),
+            Event::Poll(client, process) => (18, client, process),
             Event::Window => (19, 0, 0),
         };
         (kind << 48) ^ (u64::from(first) << 24) ^ u64::from(second)

@@ -19,13 +19,14 @@ pub(crate) struct FaultState {
     /// When it begins and ends.
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// Of a rolling restart: who comes next.
+    /// Of a rolling restart: who comes next, and how many are ready again.
     next: usize,
+    pub(crate) restarted: u32,
 }
 
 impl FaultState {
     pub(crate) fn new(kind: FaultKind, backends: Vec<u32>, from: u64, until: u64) -> Self {
-        FaultState { kind, backends, from, until, next: 0 }
+        FaultState { kind, backends, from, until, next: 0, restarted: 0 }
     }
 }
 
@@ -54,7 +55,6 @@ impl World<'_> {
             FaultKind::LameDuck => {
                 for &backend in &fault.backends {
                     self.tasks[backend as usize].brain.handle_lame_duck(now);
-                    self.set_central_usable(backend, false);
                     self.pump_server(backend);
                 }
             }
@@ -92,7 +92,6 @@ impl World<'_> {
             FaultKind::LameDuck => {
                 for &backend in &fault.backends {
                     self.tasks[backend as usize].brain.handle_ready(now);
-                    self.set_central_usable(backend, self.tasks[backend as usize].is_up);
                     self.pump_server(backend);
                 }
             }
@@ -122,7 +121,14 @@ impl World<'_> {
         }
         self.drop_work(backend);
         self.end_caller(backend);
-        self.set_central_usable(backend, false);
+        self.clear_central(backend);
+    }
+
+    fn clear_central(&mut self, backend: u32) {
+        if let Some(central) = &mut self.central {
+            central.clear(backend);
+        }
+        self.tell_central(backend);
     }
 
     /// What the process had is gone with it.
@@ -172,6 +178,7 @@ impl World<'_> {
         }
         self.drop_work(backend);
         self.end_caller(backend);
+        self.clear_central(backend);
         if let Some(down) = down {
             let process = self.tasks[backend as usize].process;
             self.queue.push(self.now + down, Event::Start(backend, process));
@@ -193,8 +200,7 @@ impl World<'_> {
         });
         let process = task.process;
         self.renew_caller(backend);
-        self.set_central_usable(backend, true);
-        self.on_warmer(backend, 0);
+        self.on_warmer(backend, process, 0);
         self.pump_server(backend);
         match prewarm {
             Some(nanos) if nanos > 0 => self.queue.push(self.now + nanos, Event::Ready(backend, process)),
@@ -213,6 +219,7 @@ impl World<'_> {
         let restart = task.restart.take();
         self.pump_server(backend);
         if let Some(fault) = restart {
+            self.faults[fault as usize].restarted += 1;
             self.restart_next(fault);
         }
     }
@@ -229,20 +236,22 @@ impl World<'_> {
         }
         task.restart = Some(number);
         task.brain.handle_stop(now);
-        self.set_central_usable(backend, false);
         self.tally.on_restart();
         self.pump_server(backend);
     }
 
     /// A fresh process is cold, and warms up in steps.
-    pub(super) fn on_warmer(&mut self, backend: u32, step: u32) {
+    pub(super) fn on_warmer(&mut self, backend: u32, process: u32, step: u32) {
+        if self.tasks[backend as usize].process != process {
+            return;
+        }
         let service = self.tasks[backend as usize].service;
         let Some(warmup) = self.backends_of(service).warmup.clone() else { return };
         let warmth = warmup.speed + (1.0 - warmup.speed) * f64::from(step) / f64::from(WARM_STEPS);
         self.set_pace(&[backend], |pace| pace.warmth = warmth);
         if step < WARM_STEPS {
             let at = self.now + warmup.lasts.nanos() / u64::from(WARM_STEPS);
-            self.queue.push(at, Event::Warmer(backend, step + 1));
+            self.queue.push(at, Event::Warmer(backend, process, step + 1));
         }
     }
 

@@ -1,5 +1,7 @@
 //! Connections: what the brains ask for, what travels on them, how they end.
 
+use std::collections::VecDeque;
+
 use evenkeel_core::server::ServerAction;
 use evenkeel_core::{Action, BackendId, Outcome, Readiness};
 
@@ -47,6 +49,7 @@ impl World<'_> {
                 ServerAction::Exit => self.on_exit(backend),
             }
         }
+        self.tell_central(backend);
         let task = &mut self.tasks[backend as usize];
         if !task.is_up {
             return;
@@ -73,13 +76,21 @@ impl World<'_> {
     fn tell_clients(&mut self, backend: u32) {
         let now = self.time();
         let task = &mut self.tasks[backend as usize];
-        let clients = task.clients();
-        task.brain.handle_clients(now, clients);
+        // Who has heard what matters only to a task that wants nothing more.
+        if task.brain.readiness() == Readiness::LameDuck {
+            let clients = task.clients();
+            task.brain.handle_clients(now, clients);
+        }
     }
 
-    /// All that was in flight is answered: connections are closed in good order.
-    fn close(&mut self, backend: u32) {
+    /// Connections are closed in good order once all that is in flight is answered; core says how long that may take.
+    pub(super) fn close(&mut self, backend: u32) {
         let now = self.time();
+        let task = &mut self.tasks[backend as usize];
+        task.is_closing = task.gate.in_flight() > 0;
+        if task.is_closing {
+            return;
+        }
         for watcher in std::mem::take(&mut self.tasks[backend as usize].watchers) {
             self.send_note_down(watcher.link, backend, Note::Goodbye);
         }
@@ -164,7 +175,7 @@ impl World<'_> {
                 self.send_note_up(id, backend, Note::Heard);
             }
             Note::Report => {
-                let Some(report) = self.reports.remove(&id.epoch) else { return };
+                let Some(report) = self.reports.get_mut(&id.epoch).and_then(VecDeque::pop_front) else { return };
                 let client = &mut self.clients[id.client as usize];
                 client.brain.handle_report(now, name, &report);
                 if let Some(baseline) = &client.baseline {
@@ -189,7 +200,7 @@ impl World<'_> {
             return;
         }
         if note == Note::Check {
-            self.reports.insert(id.epoch, task.gate.report());
+            self.reports.entry(id.epoch).or_default().push_back(task.gate.report());
             return self.send_note_down(id, backend, Note::Report);
         }
         if let Some(watcher) = task.watchers.iter_mut().find(|one| one.link == id) {
@@ -216,8 +227,11 @@ impl World<'_> {
         let Some(link) = self.link(id) else { return };
         let (backend, leaving, in_flight) = (link.backend, link.state == LinkState::Leaving, link.in_flight);
         if !leaving {
-            self.clients[id.client as usize].brain.handle_lost(now, BackendId(u64::from(backend)));
+            let client = &mut self.clients[id.client as usize];
+            client.forget_place(backend, id.place);
+            client.brain.handle_lost(now, BackendId(u64::from(backend)));
         }
+        self.reports.remove(&id.epoch);
         self.note_lost(id.client, backend, leaving);
         if in_flight > 0 {
             for request in self.requests.find(|request| request.link == id && request.ticket.is_some()) {
@@ -239,6 +253,7 @@ impl World<'_> {
     fn let_go(&mut self, client: u32, backend: BackendId) {
         let task = &mut self.clients[client as usize];
         let Some(place) = task.place_of(backend) else { return };
+        task.forget_place(backend.0 as u32, place);
         let link = &mut task.links[place as usize];
         link.state = LinkState::Leaving;
         let id = LinkId { client, place, epoch: link.epoch };
@@ -254,6 +269,7 @@ impl World<'_> {
         }
         let backend = link.backend;
         link.epoch = 0;
+        self.reports.remove(&id.epoch);
         self.left.insert(id.epoch, backend);
         let trip = self.net.note_trip(self.is_far(id.client, backend));
         self.queue.push(self.now + trip, Event::Note(Note::Left, id));
@@ -282,18 +298,17 @@ impl World<'_> {
     }
 
     /// A baseline asks everybody it is connected to.
-    pub(super) fn on_poll(&mut self, client: u32) {
+    pub(super) fn on_poll(&mut self, client: u32, process: u32) {
         let task = &self.clients[client as usize];
-        let Some(every) = task.baseline.as_ref().and_then(|one| one.poll_every()).filter(|_| !task.is_gone) else {
-            return;
-        };
+        let lives = !task.is_gone && task.process == process;
+        let Some(every) = task.baseline.as_ref().and_then(|one| one.poll_every()).filter(|_| lives) else { return };
         let open: Vec<BackendId> = task.picker.backends().collect();
         for backend in open {
             self.send_check(client, backend);
         }
         let next = self.now + every.as_nanos() as u64;
         if next < self.end() {
-            self.queue.push(next, Event::Poll(client));
+            self.queue.push(next, Event::Poll(client, process));
         }
     }
 

@@ -87,8 +87,8 @@ struct World<'a> {
     net: Net,
     /// Connections made so far: each has its own number.
     epochs: u32,
-    /// Reports on their way that came with no answer.
-    reports: BTreeMap<u32, LoadReport>,
+    /// Reports on their way that came with no answer, by connection, in order.
+    reports: BTreeMap<u32, VecDeque<LoadReport>>,
     /// Connections their clients have closed, until their backends hear of it.
     left: BTreeMap<u32, u32>,
     faults: Vec<FaultState>,
@@ -125,7 +125,7 @@ impl World<'_> {
                 break;
             }
             self.events += 1;
-            self.trace = mix(self.trace ^ at ^ event.fingerprint());
+            self.trace = mix(mix(self.trace ^ at) ^ event.fingerprint());
             self.handle(event);
             if self.checker.is_some() && !self.check() {
                 break;
@@ -153,12 +153,12 @@ impl World<'_> {
             Event::Dial(link) => self.on_dial(link),
             Event::Note(note, link) => self.on_note(note, link),
             Event::Neighbours(backend) => self.on_neighbours(backend),
-            Event::Warmer(backend, step) => self.on_warmer(backend, step),
+            Event::Warmer(backend, process, step) => self.on_warmer(backend, process, step),
             Event::Start(backend, process) => self.on_start(backend, process),
             Event::Ready(backend, process) => self.on_ready(backend, process),
             Event::Fault(fault) => self.on_fault(fault),
             Event::Heal(fault) => self.on_heal(fault),
-            Event::Poll(client) => self.on_poll(client),
+            Event::Poll(client, process) => self.on_poll(client, process),
             Event::Window => self.on_window(),
         }
     }

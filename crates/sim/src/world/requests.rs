@@ -29,6 +29,8 @@ pub(crate) struct Request {
     pub(crate) wait: f64,
     /// When it was asked for.
     pub(crate) asked: u64,
+    /// When the request was asked for that it is made for in the end.
+    pub(crate) root_asked: u64,
     /// When this attempt was sent.
     pub(crate) sent: u64,
     /// Nobody waits for it after this.
@@ -41,7 +43,8 @@ pub(crate) struct Request {
     pub(crate) customer: u32,
     /// The request it is made for, at the layer before.
     pub(crate) parent: Option<RequestId>,
-    /// Requests it made itself that have not ended.
+    /// Requests it made itself, and how many of them have not ended.
+    pub(crate) calls: Vec<RequestId>,
     pub(crate) children: u32,
     /// How it ends, as far as is known.
     pub(crate) outcome: Outcome,
@@ -131,6 +134,7 @@ impl Request {
             cpu: 0.0,
             wait: 0.0,
             asked,
+            root_asked: asked,
             sent: asked,
             deadline: u64::MAX,
             key: 0,
@@ -138,6 +142,7 @@ impl Request {
             criticality: Criticality::Critical,
             customer: 0,
             parent: None,
+            calls: Vec::new(),
             children: 0,
             outcome: Outcome::Served,
             report: LoadReport::default(),

@@ -101,7 +101,11 @@ impl World<'_> {
         let window = self.scenario.window.seconds();
         let loads: Vec<&[f64]> = rows.iter().map(|(_, row)| row.as_slice()).collect();
         for (name, seconds) in [("spread_1s", 1.0), ("spread_60s", 60.0)] {
-            let group = (seconds / window).round().max(1.0) as usize;
+            let group = (seconds / window).round() as usize;
+            // A window that does not fit gives a figure of another time, which is not what its name says.
+            if group == 0 || (group as f64 * window - seconds).abs() > 1e-9 {
+                continue;
+            }
             let spreads = loads.chunks_exact(group).filter_map(|rows| Spread::of(means(rows))).map(ratio);
             let sorted = sorted(spreads.collect());
             if let Some(median) = quantile(&sorted, 0.5) {
@@ -115,8 +119,7 @@ impl World<'_> {
             put("most_to_mean", spread.most_to_mean());
         }
         let cores: Vec<f64> = self.tasks.iter().map(|task| task.machine.cores()).collect();
-        let wasted = loads.iter().filter_map(|row| Spread::of(in_cores(row, &cores))).map(|spread| spread.wasted);
-        let wasted: Vec<f64> = wasted.collect();
+        let wasted: Vec<f64> = loads.iter().filter_map(|row| wasted(row, &cores)).collect();
         if !wasted.is_empty() {
             put("wasted_cores", wasted.iter().sum::<f64>() / wasted.len() as f64);
         }
@@ -158,10 +161,12 @@ impl World<'_> {
             self.figures_of(number, fault, metrics);
         }
         if faulted.contains(&true) {
+            // A window's figure stands in its middle.
+            let half = self.scenario.window.seconds() / 2.0;
             let points = self.windows().map(|(from, window)| {
                 let begun = window.begun.iter().zip(&faulted);
                 let hit: u32 = begun.filter(|(_, faulted)| **faulted).map(|(begun, _)| *begun).sum();
-                (seconds(from), share(f64::from(hit), window.begun.iter().sum::<u32>().into()))
+                (seconds(from) + half, share(f64::from(hit), window.begun.iter().sum::<u32>().into()))
             });
             series.insert("faulted_share".to_owned(), points_of("share", points));
         }
@@ -182,6 +187,9 @@ impl World<'_> {
             (all > 0.0).then(|| hit / all)
         };
         put("fair", fair);
+        if matches!(fault.kind, FaultKind::Restart { .. }) {
+            put("restarted_share", share(f64::from(fault.restarted), fault.backends.len() as f64));
+        }
         if let Some(share) = share_between(fault.from + SECOND, fault.from + 10 * SECOND) {
             put("share", share);
         }
@@ -196,8 +204,10 @@ impl World<'_> {
             let back = later
                 .map(|(start, _)| start + length)
                 .find(|&end| share_between(end - length, end).is_some_and(|share| share >= BACK * fair));
-            let after = back.unwrap_or(self.end()) - fault.until;
-            put("back_s", after as f64 / 1e9);
+            // One that does not come back within the run has no such figure.
+            if let Some(back) = back {
+                put("back_s", (back - fault.until) as f64 / 1e9);
+            }
         }
     }
 
@@ -226,7 +236,8 @@ impl World<'_> {
     fn outcome_series(&self, series: &mut BTreeMap<String, Series>) {
         let length = self.scenario.window.seconds();
         let mut put = |name: &str, of: &dyn Fn(&Window) -> u32| {
-            let points = self.windows().map(|(from, window)| (seconds(from), f64::from(of(window)) / length));
+            let middle = |from| seconds(from) + length / 2.0;
+            let points = self.windows().map(|(from, window)| (middle(from), f64::from(of(window)) / length));
             series.insert(name.to_owned(), points_of("per second", points));
         };
         put("served", &|window| window.served);
@@ -272,6 +283,13 @@ fn load_series(rows: &[(f64, Vec<f64>)], cores: &[f64], series: &mut BTreeMap<St
         used.sort_by(|a, b| b.total_cmp(a));
         series.insert("cpu_used_by_task".to_owned(), numbered("cores", used));
     }
+}
+
+/// Cores that stand idle because the most loaded task is full first.
+fn wasted(row: &[f64], cores: &[f64]) -> Option<f64> {
+    let most = Spread::of(row.iter().copied())?.most;
+    let idle = row.iter().zip(cores).filter(|(load, _)| load.is_finite()).map(|(load, cores)| cores * (most - load));
+    Some(idle.sum())
 }
 
 fn in_cores<'a>(row: &'a [f64], cores: &'a [f64]) -> impl Iterator<Item = f64> + 'a {

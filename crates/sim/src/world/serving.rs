@@ -1,7 +1,8 @@
 //! A request at its backend: let in, worked on, waiting for others, answered.
 
 use evenkeel_core::rng::hash3;
-use evenkeel_core::{Outcome, Rng, Time};
+use evenkeel_core::server::ServerRefusal;
+use evenkeel_core::{Outcome, Readiness, Rng, Time};
 
 use super::World;
 use super::asking::meta_of;
@@ -28,8 +29,8 @@ impl World<'_> {
         }
         match task.gate.admit(&mut task.local, now, &meta_of(request), &mut task.rng) {
             Ok(admission) => request.admission = Some(admission),
-            Err(_) if request.deadline <= self.now => return self.answer(id, Outcome::Expired),
-            Err(_) => return self.answer(id, Outcome::Unsent),
+            Err(ServerRefusal::TooLate) => return self.answer(id, Outcome::Expired),
+            Err(ServerRefusal::Closed) => return self.answer(id, Outcome::Unsent),
         }
         if let Some((share, cpu)) = task.failing {
             let drawn = Rng::from_seed(hash3(self.seed, request.key, FAILS ^ u64::from(request.tries))).unit();
@@ -104,7 +105,8 @@ impl World<'_> {
             return self.leave(id);
         }
         request.at = At::Resting;
-        self.queue.push(self.now + (request.wait * 1e9) as u64, Event::Rested(id));
+        let until = self.now.saturating_add((request.wait * 1e9) as u64);
+        self.queue.push(until, Event::Rested(id));
     }
 
     pub(super) fn on_rested(&mut self, id: RequestId) {
@@ -118,6 +120,7 @@ impl World<'_> {
         let Some(request) = self.requests.get(id) else { return };
         let (key, deadline, criticality, customer) =
             (request.key, request.deadline, request.criticality, request.customer);
+        let root_asked = request.root_asked;
         let service = self.clients[caller as usize].service;
         for call in 0..calls {
             let mut child = Request::new(caller, self.now);
@@ -126,8 +129,12 @@ impl World<'_> {
             let (_, cpu, wait) = self.services[service as usize].methods.draw(&mut rng);
             (child.cpu, child.wait, child.deadline) = (cpu, wait, deadline);
             (child.criticality, child.customer, child.parent) = (criticality, customer, Some(id));
+            child.root_asked = root_asked;
             let child = self.requests.insert(child);
-            self.tally.on_layer_asked(service);
+            self.tally.on_layer_asked(service, root_asked);
+            if let Some(request) = self.requests.get_mut(id) {
+                request.calls.push(child);
+            }
             self.ask(child);
         }
     }
@@ -163,6 +170,11 @@ impl World<'_> {
         }
         request.report = task.gate.report();
         task.in_service -= 1;
+        if task.is_closing && task.gate.in_flight() == 0 {
+            let backend = request.backend;
+            self.close(backend);
+            return self.pump_server(backend);
+        }
         while let Some(next) = task.queue.pop_front() {
             if self.requests.get(next).is_some_and(|request| request.at == At::Queued) {
                 return self.start_work(next);
@@ -204,7 +216,7 @@ impl World<'_> {
             }
             At::Resting => self.release(id, Outcome::Cancelled),
             At::Calling => {
-                for child in self.requests.find(|child| child.parent == Some(id)) {
+                for child in std::mem::take(&mut request.calls) {
                     self.give_up(child, Outcome::Cancelled);
                 }
                 self.release(id, Outcome::Cancelled);
@@ -260,21 +272,29 @@ impl World<'_> {
 
     /// A core is free: the next in line takes it.
     fn next_of_central(&mut self, backend: u32) {
-        let mut next = self.central.as_mut().and_then(|central| central.finished(backend));
-        while let Some((id, backend)) = next {
-            if self.requests.get(id).is_some_and(|request| request.wanted) {
-                return self.start_central(id, backend);
-            }
-            // Its caller waited too long in line; the core goes on to the next.
-            next = self.central.as_mut().and_then(|central| central.finished(backend));
-        }
+        let next = self.central.as_mut().and_then(|central| central.finished(backend));
+        self.start_line(next);
     }
 
-    pub(super) fn set_central_usable(&mut self, backend: u32, is_usable: bool) {
+    /// The task may have come or gone, or wants nothing: the line must know.
+    pub(super) fn tell_central(&mut self, backend: u32) {
         let Some(central) = &mut self.central else { return };
-        central.set_usable(backend, is_usable);
-        while let Some((id, backend)) = self.central.as_mut().and_then(Central::next) {
-            self.start_central(id, backend);
+        let task = &self.tasks[backend as usize];
+        central.set_usable(backend, task.is_up && task.brain.readiness() == Readiness::Ready);
+        let next = central.next();
+        self.start_line(next);
+    }
+
+    /// Starts whoever is next in line, for as long as there are free cores.
+    fn start_line(&mut self, mut next: Option<(RequestId, u32)>) {
+        while let Some((id, backend)) = next {
+            if self.requests.get(id).is_some_and(|request| request.wanted) {
+                self.start_central(id, backend);
+                next = self.central.as_mut().and_then(Central::next);
+            } else {
+                // Its caller waited too long in line; the core goes on to the next.
+                next = self.central.as_mut().and_then(|central| central.finished(backend));
+            }
         }
     }
 }

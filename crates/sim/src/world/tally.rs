@@ -132,8 +132,9 @@ impl Tally {
         }
     }
 
-    pub(crate) fn on_layer_asked(&mut self, service: u32) {
-        self.layer_asked[service as usize] += 1;
+    /// A request to a layer behind, made for one of the first service that was asked for then.
+    pub(crate) fn on_layer_asked(&mut self, service: u32, root_asked: u64) {
+        self.layer_asked[service as usize] += u64::from(root_asked >= self.measured_from);
     }
 
     pub(crate) fn on_restart(&mut self) {

@@ -32,6 +32,8 @@ pub(crate) struct Task {
     /// Counts up with every process of this task.
     pub(crate) process: u32,
     pub(crate) is_up: bool,
+    /// Drained for as long as it may be, and still has requests: closes when they are answered.
+    pub(crate) is_closing: bool,
     /// When it will be measured; `u64::MAX` for never.
     pub(crate) measured_at: u64,
     /// When the last reading was taken and what the cores had done by then.
@@ -116,6 +118,7 @@ impl Task {
         self.brain = brain;
         self.process += 1;
         self.is_up = true;
+        self.is_closing = false;
         self.last_reading = (now, self.machine.busy(now));
     }
 
@@ -146,6 +149,7 @@ impl Task {
             caller: None,
             process: 1,
             is_up: true,
+            is_closing: false,
             measured_at: u64::MAX,
             last_reading: (0, 0.0),
             last_window: None,

@@ -1,0 +1,134 @@
+//! What a world does where something ends in the middle: cores come back, what ran is not run again, time has an end.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeMap;
+
+use evenkeel_sim::scenario::Scenario;
+use evenkeel_sim::world;
+
+fn metrics(toml: &str) -> BTreeMap<String, f64> {
+    world::run_checked(&Scenario::parse(toml).unwrap(), 7).unwrap().metrics
+}
+
+#[test]
+fn one_line_for_all_cores_goes_on_after_all_of_them_were_gone() {
+    let metrics = metrics(
+        r#"
+        policy = "oracle"
+        duration = "20s"
+        settle = "10s"
+        [clients]
+        load = 0.5
+        deadline = "2s"
+        [backends]
+        count = 4
+        cores = 2
+        [[method]]
+        cpu = { kind = "exponential", mean = "10ms" }
+        [[fault]]
+        kind = "kill"
+        at = "2s"
+        lasts = "5s"
+        backends = "all"
+        [[fault]]
+        kind = "lame_duck"
+        at = "9s"
+        lasts = "50ms"
+        backends = "0-1"
+        "#,
+    );
+
+    // Requests asked for since 10 s meet what any free core gives them: about 10 ms.
+    assert_eq!(metrics["served_share"], 1.0);
+    assert!(metrics["mean_ms"] < 15.0, "{metrics:?}");
+}
+
+#[test]
+fn what_ran_is_not_sent_again_when_its_task_could_wait_no_longer() {
+    let metrics = metrics(
+        r#"
+        duration = "90s"
+        settle = "0s"
+        [clients]
+        count = 2
+        rate = 2
+        deadline = "10m"
+        [backends]
+        count = 2
+        [[method]]
+        cpu = { kind = "fixed", mean = "1ms" }
+        wait = { kind = "fixed", mean = "50s" }
+        [[fault]]
+        kind = "restart"
+        at = "10s"
+        backends = "0"
+        "#,
+    );
+
+    // A task drains for 30 s at most: what it then still has fails, and is not asked for again.
+    assert!(metrics["failed"] > 0.0, "{metrics:?}");
+    assert!(metrics["p999_ms"] < 51_000.0, "{metrics:?}");
+    assert_eq!(metrics["requests"], metrics["served"] + metrics["failed"]);
+}
+
+#[test]
+fn times_beyond_the_end_of_counting_are_never_and_not_soon() {
+    let slow = r#"
+        duration = "20s"
+        settle = "0s"
+        [clients]
+        rate = 10
+        deadline = "5s"
+        [backends]
+        count = 2
+        [[method]]
+        cpu = { kind = "fixed", mean = "1ms" }
+        wait = { kind = "pareto", least = "1m", range = 1e9, alpha = 0.1 }
+    "#;
+    let metrics = metrics(slow);
+
+    assert_eq!((metrics["served"], metrics["expired"]), (0.0, metrics["requests"]));
+}
+
+#[test]
+fn cores_are_wasted_by_uneven_shares_and_not_by_unequal_machines() {
+    let metrics = metrics(
+        r#"
+        policy = "oracle"
+        duration = "15s"
+        settle = "5s"
+        [clients]
+        load = 0.7
+        [backends]
+        count = 2
+        [[backends.machine]]
+        cores = 8
+        [[backends.machine]]
+        cores = 64
+        "#,
+    );
+
+    // 72 cores, all used alike: had the small machine to use as many as the large one, 39 would seem wasted.
+    assert!(metrics["spread"] < 1.02 && metrics["wasted_cores"] < 5.0, "{metrics:?}");
+}
+
+#[test]
+fn a_layer_counts_the_requests_that_were_made_for_those_that_are_counted() {
+    let metrics = metrics(
+        r#"
+        duration = "4s"
+        settle = "2s"
+        [clients]
+        rate = 200
+        [backends]
+        count = 4
+        [[layer]]
+        calls = 2
+        [layer.backends]
+        count = 4
+        "#,
+    );
+
+    assert_eq!(metrics["layer1_requests"], 2.0 * metrics["requests"]);
+}
