@@ -4,7 +4,7 @@ use crate::scenario::closest;
 
 /// Name and text of each, in order of names.
 pub fn all() -> &'static [(&'static str, &'static str)] {
-    &SCENARIOS
+    SCENARIOS
 }
 
 /// Their names.

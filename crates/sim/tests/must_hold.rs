@@ -1,6 +1,7 @@
 //! What the laboratory must show, for any seed: the published pictures, sinkholes, restarts, churn, exact replays.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::float_cmp, reason = "counts are whole numbers")]
 
 use evenkeel_sim::lab::{self, Order};
 use evenkeel_sim::{Document, Input, catalog, plot};

@@ -4,6 +4,7 @@
 //! Tolerances are about six standard errors of runs this long, found from their spread over seeds.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::float_cmp, reason = "counts are whole numbers")]
 
 use evenkeel_sim::scenario::Scenario;
 use evenkeel_sim::world;

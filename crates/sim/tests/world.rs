@@ -1,6 +1,7 @@
 //! What a world does where something ends in the middle: cores come back, what ran is not run again, time has an end.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::float_cmp, reason = "counts are whole numbers")]
 
 use std::collections::BTreeMap;
 
