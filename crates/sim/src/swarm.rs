@@ -36,6 +36,8 @@ pub fn scenario(seed: u64) -> Scenario {
     let faults = dice.faults(duration, backends.count, layers.is_empty());
     let clients = dice.clients(duration);
     let changes_policy = faults.iter().any(|fault| matches!(fault.kind, FaultKind::Policy { .. }));
+    let resizes = faults.iter().any(|fault| matches!(fault.kind, FaultKind::Resize { .. }));
+    let fewest = layers.iter().map(|layer| layer.backends.count).fold(backends.count.min(clients.count), u32::min);
     Scenario {
         about: format!("the world of swarm seed {seed}"),
         duration,
@@ -51,7 +53,7 @@ pub fn scenario(seed: u64) -> Scenario {
         methods: dice.methods(),
         criticality: Criticality::ALL.map(|level| (level.as_str().to_owned(), 1.0)).into_iter().collect(),
         network: dice.network(),
-        clusters: dice.clusters(backends.count.min(clients.count)),
+        clusters: dice.clusters(if resizes { 1 } else { fewest }),
         clients,
         backends,
         layers,
@@ -164,7 +166,13 @@ impl Dice {
 
     fn faults(&mut self, duration: Span, backends: u32, may_resize: bool) -> Vec<Fault> {
         let count = self.number(0, 5);
-        let mut faults: Vec<Fault> = (0..count).map(|_| self.fault(duration, backends)).collect();
+        let mut faults: Vec<Fault> = Vec::new();
+        for _ in 0..count {
+            let fault = self.fault(duration, backends);
+            if faults.iter().all(|before| fault.clashes_with(before, backends).is_none()) {
+                faults.push(fault);
+            }
+        }
         if may_resize && self.chance(0.2) {
             let change = self.one_of(&["+1b", "+50%b", "-1b", "+2c", "+100%c"]).to_owned();
             let at = self.moment(duration);

@@ -127,6 +127,121 @@ fn a_fault_must_be_possible() {
 }
 
 #[test]
+fn a_fault_that_clients_would_not_notice_is_refused() {
+    let with = |policy: &str, rest: &str| format!("policy = \"{policy}\"\n[[fault]]\nat = \"1s\"\n{rest}");
+    let change = "kind = \"policy\"\npolicy = \"p2c\"";
+    refused(
+        &with("peak_ewma", change),
+        "line 4: fault.0.kind = \"policy\" is not possible: clients with policy = \"peak_ewma\" keep it: use one of \
+         round_robin, least_loaded, p2c, or leave the fault out",
+    );
+    assert!(Scenario::parse(&with("round_robin", change)).is_ok());
+    let unseen = ["kind = \"partition\"", "kind = \"fail\"", "kind = \"resize\"\nchange = \"+1b\"", change];
+    for fault in unseen {
+        refused(&with("oracle", fault), "line 4: fault.0.kind = ");
+    }
+    refused(&with("oracle", unseen[0]), "it does not reach policy = \"oracle\"");
+    for fault in ["kill", "hang", "lame_duck", "restart"] {
+        assert!(Scenario::parse(&with("oracle", &format!("kind = \"{fault}\""))).is_ok(), "{fault}");
+    }
+}
+
+/// Two faults, of these kinds and with these further fields.
+fn two(one: (&str, &str), other: (&str, &str)) -> String {
+    let fault = |(kind, rest): (&str, &str)| {
+        let speed = if kind == "slow" { "speed = 0.5\n" } else { "" };
+        format!("[[fault]]\nkind = \"{kind}\"\n{speed}{rest}\n")
+    };
+    fault(one) + &fault(other)
+}
+
+#[test]
+fn a_fault_that_would_end_another_one_is_refused_with_both() {
+    for kind in ["kill", "hang", "slow", "fail", "lame_duck", "partition"] {
+        let first = (kind, "at = \"10s\"\nlasts = \"5s\"\nbackends = \"0-3\"");
+        let words = format!("fault.1: this {kind} and the {kind} of fault.0 overlap on backend 3, where");
+        refused(&two(first, (kind, "at = \"12s\"\nlasts = \"1s\"\nbackends = \"3-5\"")), &words);
+        refused(&two(first, (kind, "at = \"1s\"\nbackends = \"3\"")), &words);
+        refused(&two(first, (kind, "at = \"9s\"\nlasts = \"1s\"\nbackends = \"3\"")), &words);
+        for apart in
+            ["at = \"12s\"\nbackends = \"4-9\"", "at = \"15s\"\nbackends = \"all\"", "at = \"5s\"\nlasts = \"4s\""]
+        {
+            let text = two(first, (kind, apart));
+            assert!(Scenario::parse(&text).is_ok(), "{text}");
+        }
+    }
+    assert!(Scenario::parse(&two(("kill", "at = \"1s\""), ("hang", "at = \"1s\""))).is_ok());
+}
+
+#[test]
+fn a_restart_leaves_its_backends_to_nobody_else() {
+    let restart = ("restart", "at = \"10s\"\nbackends = \"0-3\"");
+    for kind in ["kill", "lame_duck"] {
+        let late = (kind, "at = \"50s\"\nlasts = \"1s\"");
+        let words = format!("fault.1: this {kind} and the restart of fault.0 overlap on backend 0");
+        refused(&two(restart, late), &words);
+        refused(&two(late, restart), &format!("this restart and the {kind} of fault.0"));
+        for apart in ["at = \"50s\"\nbackends = \"4\"", "at = \"5s\"\nlasts = \"4s\""] {
+            assert!(Scenario::parse(&two(restart, (kind, apart))).is_ok(), "{kind} {apart}");
+        }
+    }
+    assert!(Scenario::parse(&two(restart, ("slow", "at = \"20s\""))).is_ok());
+    assert!(Scenario::parse(&two(restart, ("restart", "at = \"40s\""))).is_ok());
+}
+
+#[test]
+fn clusters_need_tasks_in_each_layer_and_the_same_ones_all_the_time() {
+    let resize = "[[fault]]\nkind = \"resize\"\nat = \"1s\"\nchange = \"+1b\"\n";
+    refused(
+        &format!("[clusters]\ncount = 2\n{resize}"),
+        "line 6: fault.0.change = \"+1b\" is not possible: cannot be together with clusters",
+    );
+    let layer = "[clusters]\ncount = 2\n[[layer]]\n[layer.backends]\ncount = 1";
+    refused(
+        layer,
+        "line 5: layer.0.backends.count = 1 is not possible: must be at least clusters.count, which is 2, or",
+    );
+    assert!(Scenario::with(layer, &["clusters.reach=all".to_owned()]).is_ok());
+    assert!(Scenario::with(layer, &["layer.0.backends.count=2".to_owned()]).is_ok());
+}
+
+#[test]
+fn what_is_kept_of_a_run_fits_into_memory() {
+    refused(
+        "window = \"1us\"",
+        "line 1: window = 1us is not possible: 60000000 windows of 100 tasks are too many to keep: use 600us or longer",
+    );
+    assert!(Scenario::parse("window = \"600us\"\n[[layer]]").is_ok());
+    let many = "window = \"100ms\"\n[backends]\ncount = 80000\n[[layer]]\nbackends = { count = 20000 }";
+    refused(many, "600 windows of 100000 tasks are too many to keep: use 120ms or longer");
+    assert!(Scenario::with(many, &["window=120ms".to_owned()]).is_ok());
+    let growing = "window = \"10ms\"\n[[fault]]\nkind = \"resize\"\nat = \"1s\"\nchange = \"+100000b\"";
+    refused(growing, "6000 windows of 100100 tasks");
+}
+
+#[test]
+fn times_that_the_clock_does_not_have_are_refused() {
+    refused(
+        "[clients]\nrate = 1e-7",
+        "line 2: clients.rate = 0.0000001 is not possible: must be from 0.000001 to 1000000000",
+    );
+    refused(
+        "[clients]\nload = 1e-12",
+        "line 2: clients.load = 0.000000000001 is not possible: makes 0.00000008 requests per second",
+    );
+    let method = |rest: &str| format!("[[method]]\n{rest}");
+    refused(
+        &method("wait = { kind = \"fixed\", mean = \"25h\" }"),
+        "line 2: method.0.wait.mean = 1day 1h is not possible: must be above 0 and at most 1day",
+    );
+    refused(&method("cpu = { kind = \"exponential\", mean = \"2days\" }"), "method.0.cpu.mean = 2days");
+    refused(
+        "[backends]\nmachine = [{ speed = 1e-9 }]",
+        "backends.machine.0.speed = 0.000000001 is not possible: must be from 0.001 to 1000",
+    );
+}
+
+#[test]
 fn resizes_add_up_in_order_of_time() {
     let two = "[backends]\ncount = 10\n[[fault]]\nkind = \"resize\"\nat = \"9s\"\nchange = \"-12b\"\n\
                [[fault]]\nkind = \"resize\"\nat = \"1s\"\nchange = \"+5b\"";
@@ -157,6 +272,7 @@ fn a_variant_that_cannot_be_is_told_with_its_line() {
     refused(&variant("\"clients.laod\" = 1"), "line 3: variant.0.set.clients.laod: unknown field");
     refused(&variant("\"fault.3.at\" = \"1s\""), "line 3: variant.0.set.fault.3.at: \"3\" is no place");
     refused(&variant("policy = 3"), "line 3: variant.0.set.policy: invalid type");
+    refused(&variant("seeds = 3"), "line 3: variant.0.set.seeds: seeds is the same for all variants: set it outside");
 }
 
 #[test]
@@ -209,6 +325,13 @@ fn an_argument_that_cannot_be_is_named() {
 #[test]
 fn nothing_happens_in_a_dealing() {
     refused("model = \"dealing\"\n[[fault]]\nkind = \"kill\"\nat = \"1s\"", "line 2: fault: nothing happens");
+    refused(
+        "model = \"dealing\"\npolicy = \"p2c\"",
+        "line 2: policy: nothing happens in model = \"dealing\": leave it out",
+    );
+    refused("model = \"dealing\"\n[network]\nloss = 0.1", "line 2: network: nothing happens");
+    refused("model = \"dealing\"\n[clients]\nload = 0.1", "line 2: clients: only their count matters");
+    refused("model = \"dealing\"\n[backends]\ncores = 1", "line 2: backends: only their count matters");
     refused("[clusters]\ncount = 101", "line 2: clusters.count = 101 is not possible: must be from 1 to 100");
 }
 

@@ -18,12 +18,12 @@ fn whatever_goes_wrong_every_invariant_holds_after_every_event() {
 #[test]
 fn the_worlds_of_a_swarm_are_possible_scenarios_and_differ() {
     let mut abouts = std::collections::BTreeSet::new();
-    for seed in 0..200 {
+    for seed in 0..2_000 {
         let scenario = swarm::scenario(seed);
         scenario.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         abouts.insert(format!("{:?}", scenario.faults));
     }
-    assert!(abouts.len() > 100, "{} different sets of faults", abouts.len());
+    assert!(abouts.len() > 1_000, "{} different sets of faults", abouts.len());
 }
 
 #[test]

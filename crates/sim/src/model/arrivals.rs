@@ -62,14 +62,11 @@ impl Arrivals {
     /// The trace of this scenario and seed.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let (clients, requests) = (&scenario.clients, Requests::new(&scenario.methods));
-        let capacity: f64 =
-            machines(&scenario.backends).into_iter().map(|(cores, speed)| f64::from(cores) * speed).sum();
-        let mean_cpu = requests.mean_cpu(&scenario.methods);
         let (levels, shares) = levels(&scenario.criticality);
         let mut arrivals = Arrivals {
             clock: 0.0,
             end: scenario.duration.seconds(),
-            rate: clients.rate.unwrap_or(clients.load * capacity / mean_cpu),
+            rate: Arrivals::rate_of(scenario),
             most: rhythm::most(&clients.rhythm),
             rhythms: clients.rhythm.clone(),
             zipf: clients.zipf,
@@ -85,6 +82,17 @@ impl Arrivals {
         };
         arrivals.set_clients(clients.count);
         arrivals
+    }
+
+    /// Mean requests per second of a scenario, before the rhythm.
+    pub(crate) fn rate_of(scenario: &Scenario) -> f64 {
+        if let Some(rate) = scenario.clients.rate {
+            return rate;
+        }
+        let capacity: f64 =
+            machines(&scenario.backends).into_iter().map(|(cores, speed)| f64::from(cores) * speed).sum();
+        let mean_cpu = Requests::new(&scenario.methods).mean_cpu(&scenario.methods);
+        scenario.clients.load * capacity / mean_cpu
     }
 
     /// The next request.

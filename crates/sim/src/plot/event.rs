@@ -26,13 +26,7 @@ impl Event {
             let label = match &fault.kind {
                 FaultKind::Policy { policy: next } => format!("{} → {next}", std::mem::replace(&mut policy, next)),
                 FaultKind::Resize { change } => format!("resize {change}"),
-                FaultKind::Kill => "kill".to_owned(),
-                FaultKind::Hang => "hang".to_owned(),
-                FaultKind::Fail { .. } => "fail".to_owned(),
-                FaultKind::Slow { .. } => "slow".to_owned(),
-                FaultKind::Partition { .. } => "partition".to_owned(),
-                FaultKind::LameDuck => "lame duck".to_owned(),
-                FaultKind::Restart { .. } => "restart".to_owned(),
+                kind => kind.name().replace('_', " "),
             };
             events.push(Event { from, until: fault.lasts.map(|lasts| from + lasts.seconds()), label });
         }

@@ -73,6 +73,23 @@ pub enum FaultKind {
     },
 }
 
+impl FaultKind {
+    /// As a scenario writes it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            FaultKind::Kill => "kill",
+            FaultKind::Hang => "hang",
+            FaultKind::Fail { .. } => "fail",
+            FaultKind::Slow { .. } => "slow",
+            FaultKind::Partition { .. } => "partition",
+            FaultKind::LameDuck => "lame_duck",
+            FaultKind::Restart { .. } => "restart",
+            FaultKind::Resize { .. } => "resize",
+            FaultKind::Policy { .. } => "policy",
+        }
+    }
+}
+
 fn first() -> String {
     "0".to_owned()
 }

@@ -83,6 +83,11 @@ impl Variant {
         for (key, value) in &self.set {
             // The line is that of the variant; the words name the field in it.
             let blamed = |bad: BadScenario| BadScenario::field(format!("variant.{place}.set.{key}"), bad.message);
+            let root_key = key.split('.').next().unwrap_or_default();
+            if OF_THE_WHOLE.contains(&root_key) {
+                let what = format!("{root_key} is the same for all variants: set it outside of them");
+                return Err(blamed(BadScenario::field(key, what)));
+            }
             put(&mut root, key, value.clone()).map_err(blamed)?;
             deserialised(&root).map_err(blamed)?;
             known_fault_fields(&root).map_err(blamed)?;
@@ -95,6 +100,9 @@ impl Variant {
         Ok((self.name.clone(), scenario))
     }
 }
+
+/// What a variant cannot have of its own.
+const OF_THE_WHOLE: [&str; 5] = ["about", "seeds", "variant", "check", "figure"];
 
 fn deserialised(root: &Value) -> Result<Scenario, BadScenario> {
     Scenario::deserialize(root.clone()).map_err(|error| BadScenario::field("", in_words(error.message()).1))

@@ -28,6 +28,11 @@ impl Span {
         Span(Duration::from_micros(micros))
     }
 
+    /// So many nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Span(Duration::from_nanos(nanos))
+    }
+
     /// As the standard library has it.
     pub const fn get(self) -> Duration {
         self.0

@@ -1,9 +1,11 @@
 //! Faults: when, to whom, what.
 
+use std::time::Duration;
+
 use evenkeel_core::plan::{Change, Shape};
 
-use super::range::{above_zero, any_time, count, known, share, some_time};
-use super::{FACTOR_MOST, inside};
+use super::inside;
+use super::range::{any_time, count, known, share, some_time, speed};
 use crate::scenario::error::BadScenario;
 use crate::scenario::policies::{ORACLE, of_core};
 use crate::scenario::{Fault, FaultKind, Scenario, Span, selection};
@@ -12,8 +14,27 @@ impl Scenario {
     pub(super) fn check_faults(&self) -> Result<(), BadScenario> {
         for (place, fault) in self.faults.iter().enumerate() {
             fault.check(&format!("fault.{place}"), self)?;
+            fault.check_policy(&format!("fault.{place}.kind"), &self.policy)?;
         }
+        self.check_clashes()?;
         self.check_resizes()
+    }
+
+    /// No fault may end what another one began.
+    fn check_clashes(&self) -> Result<(), BadScenario> {
+        for (place, fault) in self.faults.iter().enumerate() {
+            for (before, other) in self.faults[..place].iter().enumerate() {
+                if let Some(backend) = fault.clashes_with(other, self.backends.count) {
+                    let (one, two) = (fault.kind.name(), other.kind.name());
+                    let what = format!(
+                        "this {one} and the {two} of fault.{before} overlap on backend {backend}, where one would undo \
+                         the other: move one of them, or choose other backends"
+                    );
+                    return Err(BadScenario::field(format!("fault.{place}"), what));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Every resize must leave somebody, after those before it.
@@ -26,13 +47,14 @@ impl Scenario {
                 let wrong =
                     |what: String| BadScenario::value(format!("fault.{place}.change"), format!("{change:?}"), what);
                 if !self.layers.is_empty() {
-                    return Err(wrong("not possible where there are layers: leave out one of the two".to_owned()));
+                    return Err(wrong("cannot be together with layers: leave out one of the two".to_owned()));
                 }
-                if self.policy == ORACLE {
-                    return Err(wrong("not possible with the oracle: its cores stay the same".to_owned()));
+                if self.clusters.count > 1 {
+                    return Err(wrong("cannot be together with clusters: leave out one of the two".to_owned()));
                 }
                 let change: Change = change.parse().map_err(|bad| wrong(format!("{bad}")))?;
                 shape = change.applied_to(shape).map_err(|bad| wrong(bad.to_string()))?;
+                self.check_windows(shape.backends)?;
             }
         }
         Ok(())
@@ -81,7 +103,7 @@ impl Fault {
                 share(&field("share"), *failing)?;
                 any_time(&field("cpu"), *cpu)
             }
-            FaultKind::Slow { speed } => above_zero(&field("speed"), *speed, FACTOR_MOST),
+            FaultKind::Slow { speed: slow } => speed(&field("speed"), *slow),
             FaultKind::Partition { clients } => share(&field("clients"), *clients),
             FaultKind::Restart { together, down, prewarm } => {
                 count(&field("together"), *together)?;
@@ -90,5 +112,48 @@ impl Fault {
             }
             FaultKind::Policy { policy } => known(&field("policy"), policy, &of_core()),
         }
+    }
+
+    /// Whether clients with this policy would notice at all.
+    fn check_policy(&self, field: &str, policy: &str) -> Result<(), BadScenario> {
+        let kind = self.kind.name();
+        let wrong = |what: String| Err(BadScenario::value(field, format!("{kind:?}"), what));
+        match self.kind {
+            FaultKind::Policy { .. } if !of_core().contains(&policy) => {
+                let ours = of_core().join(", ");
+                wrong(format!("clients with policy = {policy:?} keep it: use one of {ours}, or leave the fault out"))
+            }
+            FaultKind::Partition { .. } | FaultKind::Fail { .. } | FaultKind::Resize { .. } if policy == ORACLE => {
+                wrong(format!(
+                    "it does not reach policy = {ORACLE:?}, one queue of always the same cores: leave it out"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The first of these backends on which this fault and one listed before it overlap in time, if one would undo the
+    /// other: the end of either of two alike ends both, and a new process knows nothing of what its predecessor was.
+    pub(crate) fn clashes_with(&self, before: &Fault, backends: u32) -> Option<u32> {
+        let is_clash = match (&self.kind, &before.kind) {
+            (FaultKind::Restart { .. }, FaultKind::Kill | FaultKind::LameDuck)
+            | (FaultKind::Kill | FaultKind::LameDuck, FaultKind::Restart { .. }) => true,
+            (FaultKind::Restart { .. } | FaultKind::Resize { .. } | FaultKind::Policy { .. }, _) => false,
+            (one, other) => one.name() == other.name(),
+        };
+        // At the same moment what is listed first happens first: this one may begin when that one ends, not end when
+        // that one begins.
+        let is_together = self.at.get() < before.end() && before.at.get() <= self.end();
+        if !is_clash || !is_together {
+            return None;
+        }
+        let (hit, others) = (selection(&self.backends, backends)?, selection(&before.backends, backends)?);
+        hit.into_iter().find(|backend| others.binary_search(backend).is_ok())
+    }
+
+    /// When it is over; of a rolling restart nobody knows.
+    fn end(&self) -> Duration {
+        let lasts = self.lasts.filter(|_| !matches!(self.kind, FaultKind::Restart { .. }));
+        lasts.map_or(Duration::MAX, |lasts| self.at.get().saturating_add(lasts.get()))
     }
 }

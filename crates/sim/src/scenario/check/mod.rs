@@ -2,19 +2,21 @@
 //!
 //! Nothing is clamped and nothing is ignored: a field that would have no effect is refused like a wrong one.
 
+mod dealing;
 mod faults;
 mod goals;
 mod range;
+mod size;
 
 use std::time::Duration;
 
 use evenkeel_core::client::subset::Algorithm;
 use evenkeel_core::{ClientConfig, Criticality};
-use range::{above_zero, any_time, count, known, mix, name, share, shares, some_time, within};
+use range::{FACTOR_MOST, above_zero, any_time, count, known, mix, name, share, shares, some_time, speed, within};
 
 use super::error::BadScenario;
 use super::policies::{ORACLE, admissions, all};
-use super::{Backends, Clients, Distribution, Layer, Method, Model, Network, Rhythm, Scenario, Span};
+use super::{Backends, Clients, Distribution, Layer, Method, Model, Network, Reach, Rhythm, Scenario, Span};
 
 impl Scenario {
     /// Says what is wrong first, if anything is.
@@ -34,7 +36,10 @@ impl Scenario {
         self.network.check()?;
         self.layers.iter().enumerate().try_for_each(|(place, layer)| layer.check(&format!("layer.{place}")))?;
         self.check_clusters()?;
-        self.check_model()?;
+        match self.model {
+            Model::World => self.check_size()?,
+            Model::Dealing => self.check_dealing()?,
+        }
         self.check_oracle()?;
         self.check_faults()?;
         self.check_goals()?;
@@ -91,20 +96,16 @@ impl Scenario {
 
     fn check_clusters(&self) -> Result<(), BadScenario> {
         any_time("clusters.delay", self.clusters.delay)?;
-        let most = self.clients.count.min(self.backends.count);
-        if (1..=most).contains(&self.clusters.count) {
-            return Ok(());
+        let (most, clusters) = (self.clients.count.min(self.backends.count), self.clusters.count);
+        if !(1..=most).contains(&clusters) {
+            let what = format!("must be from 1 to {most}, so that each has a client and a backend");
+            return Err(BadScenario::value("clusters.count", clusters, what));
         }
-        let what = format!("must be from 1 to {most}, so that each has a client and a backend");
-        Err(BadScenario::value("clusters.count", self.clusters.count, what))
-    }
-
-    fn check_model(&self) -> Result<(), BadScenario> {
-        let unused = [("fault", self.faults.is_empty()), ("layer", self.layers.is_empty())];
-        for (field, is_empty) in unused {
-            if self.model == Model::Dealing && !is_empty {
-                return Err(BadScenario::field(field, "nothing happens in model = \"dealing\": use \"world\""));
-            }
+        let lacks = |layer: &Layer| self.clusters.reach == Reach::Own && layer.backends.count < clusters;
+        if let Some(place) = self.layers.iter().position(lacks) {
+            let what = format!("must be at least clusters.count, which is {clusters}, or clusters.reach \"all\"");
+            let count = self.layers[place].backends.count;
+            return Err(BadScenario::value(format!("layer.{place}.backends.count"), count, what));
         }
         Ok(())
     }
@@ -126,7 +127,7 @@ impl Clients {
     fn check(&self) -> Result<(), BadScenario> {
         count("clients.count", self.count)?;
         if let Some(rate) = self.rate {
-            above_zero("clients.rate", rate, 1e9)?;
+            within("clients.rate", rate, size::RATE_LEAST, size::RATE_MOST)?;
         }
         above_zero("clients.load", self.load, 100.0)?;
         within("clients.zipf", self.zipf, 0.0, 10.0)?;
@@ -176,7 +177,7 @@ impl Backends {
         self.workers.map_or(Ok(()), |workers| count(&field("workers"), workers))?;
         for (place, machine) in self.machines.iter().enumerate() {
             let field = |name: &str| format!("{path}.machine.{place}.{name}");
-            above_zero(&field("speed"), machine.speed, FACTOR_MOST)?;
+            speed(&field("speed"), machine.speed)?;
             machine.cores.map_or(Ok(()), |cores| within(&field("cores"), cores, 1, CORES_MOST))?;
         }
         let machines = self.machines.iter().enumerate();
@@ -188,7 +189,7 @@ impl Backends {
         }
         if let Some(warmup) = &self.warmup {
             some_time(&field("warmup.lasts"), warmup.lasts)?;
-            above_zero(&field("warmup.speed"), warmup.speed, 1.0)?;
+            within(&field("warmup.speed"), warmup.speed, 1.0 / FACTOR_MOST, 1.0)?;
         }
         Ok(())
     }
@@ -207,25 +208,26 @@ fn check_methods(path: &str, methods: &[Method]) -> Result<(), BadScenario> {
 impl Distribution {
     fn check(&self, path: &str) -> Result<(), BadScenario> {
         let field = |name: &str| format!("{path}.{name}");
+        let typical = |name: &str, time: Span| size::up_to_a_day(&field(name), time);
         // A cut below the mean would leave no tail to speak of.
         let cut = |cut: Option<f64>| cut.map_or(Ok(()), |cut| within(&field("cut"), cut, 1.0, CUT_MOST));
         match *self {
-            Distribution::Fixed { mean } => some_time(&field("mean"), mean),
+            Distribution::Fixed { mean } => typical("mean", mean),
             Distribution::Exponential { mean, cut: most } => {
-                some_time(&field("mean"), mean)?;
+                typical("mean", mean)?;
                 cut(most)
             }
             Distribution::Normal { centre, deviation } => {
-                some_time(&field("centre"), centre)?;
+                typical("centre", centre)?;
                 any_time(&field("deviation"), deviation)
             }
             Distribution::Lognormal { mean, sigma, cut: most } => {
-                some_time(&field("mean"), mean)?;
+                typical("mean", mean)?;
                 within(&field("sigma"), sigma, 0.0, 10.0)?;
                 cut(most)
             }
             Distribution::Pareto { least, range, alpha } => {
-                some_time(&field("least"), least)?;
+                typical("least", least)?;
                 within(&field("range"), range, 1.000_001, CUT_MOST)?;
                 above_zero(&field("alpha"), alpha, 100.0)
             }
@@ -264,9 +266,6 @@ pub(crate) const SEEDS_MOST: u32 = 100_000;
 
 /// Cores of a machine, with room to spare.
 const CORES_MOST: u32 = 4_096;
-
-/// How much more or less of something there may be.
-const FACTOR_MOST: f64 = 1_000.0;
 
 /// A range of values that numbers can still tell apart.
 const CUT_MOST: f64 = 1e9;

@@ -52,6 +52,11 @@ pub(super) fn any_time(field: &str, value: Span) -> Result<(), BadScenario> {
     within(field, value, Span::ZERO, TIME_MOST)
 }
 
+/// How fast something is, as a factor.
+pub(super) fn speed(field: &str, value: f64) -> Result<(), BadScenario> {
+    within(field, value, 1.0 / FACTOR_MOST, FACTOR_MOST)
+}
+
 /// A name out of those known.
 pub(super) fn known(field: &str, value: &str, names: &[&str]) -> Result<(), BadScenario> {
     if names.contains(&value) {
@@ -104,6 +109,9 @@ pub(super) fn mix(field: &str, mix: &Mix) -> Result<(), BadScenario> {
 
 /// Longer than anyone simulates.
 pub(super) const TIME_MOST: Span = Span::from_secs(30 * 24 * 3_600);
+
+/// How much more or less of something there may be.
+pub(super) const FACTOR_MOST: f64 = 1_000.0;
 
 /// Shares need not add up to 1, so that counts may stand there too.
 const SHARE_MOST: f64 = 1e9;
