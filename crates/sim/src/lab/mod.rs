@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 pub use replay::{Difference, difference, order_of};
 
+use crate::by_variant::full_name;
 use crate::document::{Document, Input, Series};
 use crate::scenario::{BadScenario, FigureSpec, Model, SEEDS_MOST, Scenario};
 use crate::world::{self, RunResult};
@@ -173,14 +174,18 @@ impl Document {
         text.expect("names, numbers and lists have a text") + "\n"
     }
 
-    /// Adds the runs of a variant: means of figures, what is drawn of the first, a trace of each.
+    /// Adds the runs of a variant: means of the figures that every run has, what is drawn of the first, a trace of each.
     fn add(&mut self, variant: &str, first: u64, runs: &[RunResult]) {
-        let named = |name: &str| if variant.is_empty() { name.to_owned() } else { format!("{variant}/{name}") };
+        let named = |name: &str| full_name(variant, name);
         let mut found: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for (name, &value) in runs.iter().flat_map(|run| &run.metrics) {
             found.entry(name).or_default().push(value);
         }
         for (name, values) in found {
+            // The mean of some seeds would pass for that of all: those without it may be the ones that went wrong.
+            if values.len() < runs.len() {
+                continue;
+            }
             // From the first on, so that the mean of equal figures is that figure, to the last bit.
             let mean = values[0] + values.iter().map(|value| value - values[0]).sum::<f64>() / values.len() as f64;
             // A figure that is infinite with one seed has no mean, and leaving that seed out would hide it.

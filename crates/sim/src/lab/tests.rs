@@ -53,11 +53,17 @@ fn figures_are_means_over_seeds_and_pictures_are_of_the_first() {
 }
 
 #[test]
-fn a_figure_missing_with_a_seed_is_averaged_over_the_others_and_an_infinite_one_has_no_mean() {
-    let document = ran(&order(), 1);
+fn a_figure_that_is_missing_or_infinite_with_one_seed_has_no_mean_and_its_check_is_not_met() {
+    let mut order = order();
+    order.input.toml += "[[check]]\nid = \"rare\"\nmetric = \"one/rare\"\nat_most = 9\n";
 
-    assert_eq!(document.metrics.get("one/rare"), Some(&4.0));
+    let document = ran(&order, 1);
+
+    assert!(!document.metrics.contains_key("one/rare"));
     assert!(!document.metrics.contains_key("one/odd"));
+    assert_eq!((document.checks[1].measured, document.checks[1].pass), (None, false));
+    order.seed = 9;
+    assert!(!ran(&order, 1).metrics.contains_key("one/rare"), "there with the first seed only");
 }
 
 #[test]
@@ -70,7 +76,7 @@ fn more_seeds_than_the_scenario_wants_are_run_and_never_fewer() {
     assert_eq!(ran(&Order { seeds: Some(5), ..order() }, 2).seeds, 5);
     assert_eq!(ran(&Order { seeds: Some(1), ..order() }, 2).seeds, 3);
     let bad = run(&Order { seeds: Some(u32::MAX), ..order() }, 1, &|_| {}).unwrap_err().to_string();
-    assert_eq!(bad, "--seeds 4294967295: must be from 1 to 100000");
+    assert_eq!(bad, "--seeds 4294967295: must be from 1 to 10000");
 }
 
 #[test]
