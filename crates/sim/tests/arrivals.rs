@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::{Criticality, Rng, Time};
-use evenkeel_sim::model::{Arrival, Arrivals, Requests, draw_request, exponential, standard_normal};
+use evenkeel_sim::model::{Arrival, Arrivals, exponential, standard_normal};
 use evenkeel_sim::scenario::{Distribution, Method, Rhythm, Scenario, Span};
 
 fn mix(shares: &[(&str, f64)]) -> BTreeMap<String, f64> {
@@ -126,15 +126,6 @@ fn contents_do_not_depend_on_the_rate() {
     for (one, other) in take(&slow, 5, 1_000).into_iter().zip(take(&fast, 5, 1_000)) {
         assert_eq!(Arrival { at: other.at, ..one }, other);
     }
-}
-
-#[test]
-fn a_request_is_the_same_prepared_or_not() {
-    let methods = mixed().methods;
-    let (mut one, mut other) = (Rng::from_seed(8), Rng::from_seed(8));
-    let prepared = Requests::new(&methods);
-    assert!((0..1_000).all(|_| prepared.draw(&mut one) == draw_request(&methods, &mut other)));
-    assert_eq!(Requests::new(&[]).draw(&mut one), draw_request(&[], &mut other));
 }
 
 #[test]

@@ -199,18 +199,6 @@ impl Prepared {
     }
 }
 
-/// A request of these methods: which, its seconds of CPU, its seconds of waiting. The same numbers as
-/// [`Requests::draw`], which is faster where many are drawn.
-pub fn draw_request(methods: &[Method], rng: &mut Rng) -> (u32, f64, f64) {
-    let shares: f64 = methods.iter().map(|method| method.share).sum();
-    let drawn = rng.unit() * if methods.is_empty() { 1.0 } else { shares };
-    let method = choose(methods.iter().map(|method| method.share), drawn);
-    match methods.get(method as usize) {
-        Some(chosen) => (method, chosen.cpu.draw(rng), chosen.wait.as_ref().map_or(0.0, |wait| wait.draw(rng))),
-        None => (0, Method::default().cpu.draw(rng), 0.0),
-    }
-}
-
 /// Whose share `drawn` falls into; methods are few, so they are walked.
 #[inline]
 fn choose(shares: impl ExactSizeIterator<Item = f64>, mut drawn: f64) -> u32 {

@@ -8,7 +8,7 @@ mod machine;
 mod machines;
 mod rhythm;
 
-pub use arrivals::{Arrival, Arrivals, Requests, draw_request};
+pub use arrivals::{Arrival, Arrivals, Requests};
 pub(crate) use central::Central;
 pub use draw::{exponential, standard_normal};
 pub(crate) use machine::{Job, Machine};
