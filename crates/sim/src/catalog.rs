@@ -21,9 +21,13 @@ pub fn text(name: &str) -> Option<&'static str> {
     SCENARIOS.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
 }
 
-/// The one that was probably meant by a name that there is none of.
-pub fn nearest(name: &str) -> Option<&'static str> {
-    closest(name, names())
+/// The one of these names that was probably meant by another one.
+///
+/// ```
+/// assert_eq!(evenkeel_sim::catalog::nearest("spraed", &["churn", "spread"]), Some("spread"));
+/// ```
+pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    closest(name, names.iter().copied())
 }
 
 macro_rules! scenarios {

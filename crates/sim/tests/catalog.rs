@@ -23,7 +23,7 @@ fn the_catalog_is_the_folder() {
     let mut names: Vec<String> = files.map(|file| file.strip_suffix(".toml").unwrap().to_owned()).collect();
     names.sort();
     assert_eq!(catalog::names(), names);
-    assert_eq!(catalog::nearest("sinkhol"), Some("sinkhole"));
+    assert_eq!(catalog::nearest("sinkhol", &catalog::names()), Some("sinkhole"));
     assert_eq!(catalog::text("nothing"), None);
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use evenkeel_sim::scenario::SEEDS_MOST;
 
 use super::values::{seed, whole_number};
 
@@ -163,8 +164,6 @@ fn threads(text: &str) -> Result<usize, String> {
     whole_number(text, 1, THREADS_MOST)
 }
 
-/// Means of more differ in the fifth digit only.
-const SEEDS_MOST: u32 = 10_000;
 const THREADS_MOST: usize = 1024;
 /// Some hours' worth.
 const WORLDS_MOST: u64 = 10_000_000;

@@ -17,10 +17,8 @@ mod selection;
 mod set;
 mod span;
 
-use std::time::Duration;
-
 pub use backends::{Backends, Machine, Neighbours, Warmup};
-pub(crate) use check::SEEDS_MOST;
+pub use check::SEEDS_MOST;
 pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Reach, Rhythm};
 pub(crate) use closest::closest;
 pub use error::BadScenario;
@@ -157,12 +155,5 @@ impl Default for ClientSettings {
     fn default() -> Self {
         let core = evenkeel_core::ClientConfig::default();
         ClientSettings { active_max: core.flow.active_max, error_half_life: core.errors.half_life.into() }
-    }
-}
-
-impl Scenario {
-    /// When the figures begin.
-    pub fn measured(&self) -> Duration {
-        self.duration.get().saturating_sub(self.settle.get())
     }
 }
