@@ -100,8 +100,8 @@ fn fill(document: &mut Document, variant: &str, number: usize) {
     let used = |rank: i32| (f64::from(rank), 8.0 * (0.7 + width * (0.7 - f64::from(rank) / 60.0)));
     put("cpu_used_by_task", "cores", (0..if number == 0 { 100 } else { 40 }).map(used).collect());
     let slower = |step: i32| {
-        let x = 2.0 * 1.08_f64.powi(step);
-        (x, (1.0 / (1.0 + (x / 10.0).powi(if number == 0 { 3 } else { 4 }))).max(0.0))
+        let x = 2.0 * libm::pow(1.08, f64::from(step));
+        (x, (1.0 / (1.0 + libm::pow(x / 10.0, if number == 0 { 3.0 } else { 4.0 }))).max(0.0))
     };
     put("latency_above", "share", (0..90).map(slower).filter(|point| point.1 > 2e-6).collect());
     let mut dealt = Rng::for_stream(9, number as u64);
