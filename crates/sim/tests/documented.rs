@@ -1,11 +1,14 @@
-//! `docs/scenarios.md` has every field and every kind there is.
+//! `docs/scenarios.md` has every field, every kind, every policy and every figure there is.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use evenkeel_core::Criticality;
+use evenkeel_sim::lab::{self, Order};
 use evenkeel_sim::scenario::Scenario;
+use evenkeel_sim::{Input, admission, baseline, catalog};
 use serde_json::Value;
 
 /// Something of everything; what is left out is written as null and so has its name all the same.
@@ -101,6 +104,77 @@ fn every_policy_has_its_name() {
     let missing: Vec<&str> = names.split(", ").filter(|name| !has(&page, name)).collect();
 
     assert!(missing.is_empty(), "docs/scenarios.md says nothing of {missing:?}");
+}
+
+#[test]
+fn what_others_do_is_said_in_the_same_words() {
+    let page = page();
+    for (name, what) in baseline::NAMES {
+        assert!(page.contains(&format!("| `{name}` | {what} |\n")), "{name}: {what}");
+    }
+    for (name, what) in admission::NAMES {
+        assert!(page.contains(&format!("`{name}` is {what} ")), "{name}: {what}");
+    }
+}
+
+/// Worlds that have every kind of figure between them, each short.
+const WORLDS: [(&str, &[&str]); 8] = [
+    ("sinkhole", &["seeds=1", "duration=20s", "fault.0.lasts=4s"]),
+    ("slow-backend", &["settle=10s", "duration=70s"]),
+    ("layers", &["duration=8s"]),
+    ("clusters", &["duration=8s"]),
+    ("mix", &["duration=8s"]),
+    ("churn", &["duration=5s"]),
+    ("rolling-restart", &["seeds=1", "duration=8s"]),
+    ("subsets", &["seeds=1"]),
+];
+
+#[test]
+fn every_metric_and_series_has_its_words() {
+    let (mut metrics, mut series) = (BTreeSet::new(), BTreeSet::new());
+    for (name, set) in WORLDS {
+        let toml = catalog::text(name).unwrap().to_owned();
+        let set = set.iter().map(|&one| one.to_owned()).collect();
+        let order = Order { name: name.to_owned(), input: Input { toml, set, policy: None }, seed: 1, seeds: None };
+        let document = lab::run(&order, 2, &|_| {}).unwrap();
+        metrics.extend(document.metrics.keys().map(|key| in_general(key)));
+        series.extend(document.series.keys().map(|key| in_general(key)));
+    }
+    let page = page();
+
+    for (heading, measured) in [("Metrics", metrics), ("Series", series)] {
+        let missing: Vec<&String> = measured.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "docs/scenarios.md says nothing of {missing:?}");
+        let unknown: Vec<String> = listed(&page, heading).difference(&measured).cloned().collect();
+        assert!(unknown.is_empty(), "docs/scenarios.md has {unknown:?}, which no world here has");
+    }
+}
+
+/// What stands in code marks in the first column of the table below this heading.
+fn listed(page: &str, heading: &str) -> BTreeSet<String> {
+    let section = page.split(&format!("\n## {heading}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    cells.flat_map(|cell| cell.split('`').step_by(2)).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// The name that stands for it on the page: without its variant, for any number and any customer.
+fn in_general(key: &str) -> String {
+    let name = key.rsplit('/').next().unwrap_or(key);
+    if name.starts_with("customer_") {
+        return "customer_NAME_served_share".to_owned();
+    }
+    let is_level = |level: &Criticality| name == format!("{}_served_share", level.as_str().to_lowercase());
+    if Criticality::ALL.iter().any(is_level) {
+        return "critical_served_share".to_owned();
+    }
+    for word in ["fault", "cluster", "layer"] {
+        if let Some(rest) = name.strip_prefix(word).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+            return format!("{word}N{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+        }
+    }
+    // Those between are meant by the dots.
+    let is_between = name.starts_with("task_") && name != "task_11";
+    if is_between { "task_0".to_owned() } else { name.to_owned() }
 }
 
 #[test]
