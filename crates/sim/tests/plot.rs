@@ -63,6 +63,37 @@ fn axes_name_what_they_count() {
 }
 
 #[test]
+fn what_is_not_quite_so_does_not_read_as_if_it_were() {
+    let mut document = document(&["a", "b"]);
+    for (name, value) in [("a/served_share", 0.999_82), ("b/served_share", 1.0), ("a/spread_1s", 1000.0)] {
+        document.metrics.insert(name.to_owned(), value);
+    }
+    document.metrics.insert("a/spread_60s".to_owned(), 1000.0);
+    let drawn = |kind| words(&plot::draw(&document, &figure(kind)).unwrap());
+
+    let outcomes = drawn(FigureKind::Outcomes);
+    assert!(outcomes.contains(&"served: 99.98 %".to_owned()) && outcomes.contains(&"served: 100 %".to_owned()));
+    assert!(drawn(FigureKind::Spread).contains(&"max/min: idle over 1 s, idle over 60 s".to_owned()));
+    assert!(drawn(FigureKind::Compare).contains(&"idle".to_owned()));
+}
+
+#[test]
+fn a_figure_says_which_of_several_seeds_it_shows() {
+    let mut document = document(&["a", "b"]);
+    let drawn = |document: &Document, kind| words(&plot::draw(document, &figure(kind)).unwrap());
+    assert!(!drawn(&document, FigureKind::Connections).iter().any(|word| word.contains("seeds")));
+    document.seeds = 400;
+
+    for (kind, seeds) in [
+        (FigureKind::Connections, "first of 400 seeds"),
+        (FigureKind::Outcomes, "first of 400 seeds; numbers are means of all"),
+        (FigureKind::Compare, "means of 400 seeds"),
+    ] {
+        assert!(drawn(&document, kind).contains(&seeds.to_owned()), "{kind:?}");
+    }
+}
+
+#[test]
 fn the_same_document_gives_the_same_bytes() {
     for kind in KINDS {
         let drawn = || plot::draw(&document(&["a", "b"]), &figure(kind));

@@ -38,6 +38,19 @@ fn a_scenario_shows_its_figures_goals_and_command() {
 }
 
 #[test]
+fn nines_are_honest_and_an_idle_task_is_explained() {
+    let plain = report::page(&documents());
+    let mut one = document(&["a"]);
+    one.metrics.insert("a/served_share".to_owned(), 0.999_82);
+    one.metrics.insert("a/spread_1s".to_owned(), 1000.0);
+
+    let page = report::page(&[one]);
+
+    assert!(page.contains("<td class=\"number\">99.98</td>") && page.contains("<td class=\"number\">idle</td>"));
+    assert!(page.contains("max/min is “idle”") && !plain.contains("“idle”"));
+}
+
+#[test]
 fn nothing_is_loaded_from_elsewhere_and_nothing_runs() {
     let page = report::page(&documents());
 

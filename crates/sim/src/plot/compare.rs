@@ -6,11 +6,12 @@ use super::scale::{Extent, Scale, Unit};
 use super::sheet::{EDGE, Sheet, WIDTH, published_key};
 use super::source::Source;
 use super::svg::{Anchor, Stroke, Type};
-use crate::number::readable;
+use crate::number::{figure, readable};
 
 /// One column of bars.
 struct Column {
     name: &'static str,
+    metric: &'static str,
     fill: &'static str,
     /// Where bars begin: the best there can be.
     from: f64,
@@ -37,7 +38,7 @@ impl Column {
 
     /// What stands behind the bar of this row: its value, and what others published.
     fn texts(&self, row: usize) -> (String, String) {
-        let value = self.values[row].map_or("–".to_owned(), readable);
+        let value = self.values[row].map_or("–".to_owned(), |value| figure(self.metric, value, 1.0));
         (value, self.rivals[row].map_or(String::new(), |rival| format!("published {}", readable(rival))))
     }
 
@@ -127,6 +128,7 @@ fn columns(source: &Source<'_>) -> [Column; 2] {
     [
         Column {
             name: "utilization, max/min (1 is even)",
+            metric: spread,
             fill: colour::BLUE,
             from: 1.0,
             values: values(spread),
@@ -135,6 +137,7 @@ fn columns(source: &Source<'_>) -> [Column; 2] {
         },
         Column {
             name: "99th percentile of latency, ms",
+            metric: "p99_ms",
             fill: colour::GREEN,
             from: 0.0,
             values: values("p99_ms"),
@@ -177,7 +180,7 @@ mod tests {
         let kind = |values: &[f64], from| {
             let values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
             let rivals = vec![None; values.len()];
-            Column { name: "", fill: "", from, values, rivals, published: Vec::new() }.scale().1
+            Column { name: "", metric: "", fill: "", from, values, rivals, published: Vec::new() }.scale().1
         };
 
         assert_eq!(kind(&[100.0, 10_008.0], 0.0), ", logarithmic");

@@ -5,7 +5,7 @@ use super::scale::{Extent, Scale, Unit};
 use super::sheet::{Key, Sheet, columns, lasting_key, published_key};
 use super::source::{Points, Source};
 use super::{colour, event};
-use crate::number::readable;
+use crate::number;
 
 pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
     let all: Vec<(&str, Vec<Points>)> =
@@ -35,7 +35,7 @@ pub(super) fn draw(source: &Source<'_>) -> Option<Sheet> {
         let y_label = if number % columns == 0 { "requests per second" } else { "" };
         let note = source
             .metric(variant, "served_share")
-            .map_or(String::new(), |share| format!("served: {} %", readable(share * 100.0)));
+            .map_or(String::new(), |share| format!("served: {} %", number::figure("served_share", share, 100.0)));
         let words = Words { title: source.label(variant), note: &note, x: "time, s", y: y_label };
         panel.frame(&mut sheet.svg, &words);
         for (index, (_, fill)) in OUTCOMES.iter().enumerate() {

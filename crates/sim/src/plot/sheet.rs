@@ -33,6 +33,10 @@ impl Sheet {
             bottom += 22.0;
             svg.text((EDGE, bottom), &line, &Type::TITLE);
         }
+        if let Some(seeds) = source.seeds() {
+            bottom += 19.0;
+            svg.text((EDGE, bottom), &seeds, &Type::SMALL);
+        }
         Sheet { svg, title: title.to_owned(), about: source.figure.caption.clone(), bottom: bottom + 8.0 }
     }
 

@@ -5,7 +5,7 @@ use super::panel::Mark;
 use super::scale::{Extent, Unit};
 use crate::by_variant::full_name;
 use crate::document::Document;
-use crate::scenario::{Check, FigureSpec, Published, Scenario};
+use crate::scenario::{Check, FigureKind, FigureSpec, Published, Scenario};
 
 /// Points of one line; both of each are numbers.
 pub(super) type Points = Vec<(f64, f64)>;
@@ -84,6 +84,17 @@ impl<'a> Source<'a> {
     /// The published lines of this figure; `unit` is that of the axis they lie on.
     pub(super) fn lines(&self, unit: Unit) -> Vec<Mark> {
         self.figure.published.iter().map(|line| Mark::published(line, unit)).collect()
+    }
+
+    /// Which of several seeds are seen: series are of the first, figures are means.
+    pub(super) fn seeds(&self) -> Option<String> {
+        let seeds = self.document.seeds;
+        let words = match self.figure.kind {
+            FigureKind::Compare => format!("means of {seeds} seeds"),
+            FigureKind::Spread | FigureKind::Outcomes => format!("first of {seeds} seeds; numbers are means of all"),
+            _ => format!("first of {seeds} seeds"),
+        };
+        (seeds > 1).then_some(words)
     }
 
     /// Empty where nothing has to be told apart.

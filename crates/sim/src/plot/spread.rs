@@ -6,7 +6,7 @@ use super::sheet::{Key, Sheet, columns, lasting_key, published_key};
 use super::source::{Points, Source};
 use super::svg::Stroke;
 use super::{colour, event};
-use crate::number::readable;
+use crate::number;
 
 struct Lines<'a> {
     variant: &'a str,
@@ -71,8 +71,9 @@ fn lines<'a>(source: &Source<'_>, variant: &'a str) -> Option<Lines<'a>> {
 
 /// What the picture comes to, in numbers.
 fn note(source: &Source<'_>, variant: &str) -> String {
-    let of =
-        |name: &str, over: &str| source.metric(variant, name).map(|value| format!("{} over {over}", readable(value)));
+    let of = |name: &str, over: &str| {
+        source.metric(variant, name).map(|value| format!("{} over {over}", number::figure(name, value, 1.0)))
+    };
     let known: Vec<String> = [of("spread_1s", "1 s"), of("spread_60s", "60 s")].into_iter().flatten().collect();
     if known.is_empty() { String::new() } else { format!("max/min: {}", known.join(", ")) }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::document::{CheckResult, Document};
-use crate::number::{precise, readable};
+use crate::number::{IDLE, figure, precise, readable};
 use crate::plot::escaped;
 use crate::scenario::Published;
 
@@ -56,15 +56,22 @@ pub(super) fn metrics_table(document: &Document) -> String {
         let _infallible = write!(text, "<th class=\"number\">{name}</th>");
     }
     text += "</tr></thead>\n<tbody>\n";
+    let mut any_idle = false;
     for variant in &variants {
         let _infallible = write!(text, "<tr><td>{}</td>", escaped(document.title_of(variant)));
         for (metric, _, times) in &columns {
-            let cell = value(variant, metric).map_or("–".to_owned(), |value| readable(value * times));
+            let cell = value(variant, metric).map_or("–".to_owned(), |value| figure(metric, value, *times));
+            any_idle |= cell == IDLE;
             let _infallible = write!(text, "<td class=\"number\">{cell}</td>");
         }
         text += "</tr>\n";
     }
-    text + "</tbody></table></div>\n"
+    text += "</tbody></table></div>\n";
+    if any_idle {
+        text += "<p>max/min is “idle” where the least loaded task had next to nothing to do: no number says how far \
+                 the most loaded is from it.</p>\n";
+    }
+    text
 }
 
 /// Name, heading, and what it is multiplied by for people.
