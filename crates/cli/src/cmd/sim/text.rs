@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use evenkeel_sim::number::{precise, readable};
+use evenkeel_sim::number::{figure, precise, readable};
 use evenkeel_sim::scenario::Published;
 use evenkeel_sim::{CheckResult, Document};
 
@@ -41,7 +41,7 @@ fn metrics_text(document: &Document) -> String {
     let header: Vec<&str> = [""].into_iter().chain(columns.iter().map(|(_, name, _)| *name)).collect();
     let row = |variant: &String| -> Vec<String> {
         let cell = |&&(metric, _, times): &&(&str, &str, f64)| {
-            document.metric(variant, metric).map_or("-".to_owned(), |value| readable(value * times))
+            document.metric(variant, metric).map_or("-".to_owned(), |value| figure(metric, value, times))
         };
         let name = document.title_of(variant).to_owned();
         [name].into_iter().chain(columns.iter().map(cell)).collect()
