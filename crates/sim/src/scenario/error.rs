@@ -48,6 +48,12 @@ impl BadScenario {
         BadScenario { within: Some(what.into()), ..self }
     }
 
+    /// The same, of a field that nobody wrote down.
+    pub(crate) fn by_default(self) -> Self {
+        let message = format!("{}; {} is not set, and this is its default", self.message, self.field);
+        BadScenario { message, ..self }
+    }
+
     /// The same, blamed on an argument that sets this very field, whose words already name field and value.
     pub(crate) fn set_by(self, argument: impl Into<String>) -> Self {
         BadScenario { field: String::new(), value: None, line: None, ..self.within(argument) }
@@ -63,6 +69,10 @@ impl fmt::Display for BadScenario {
             write!(f, "{within}: ")?;
         }
         match (&self.value, self.field.is_empty()) {
+            // Said once is enough.
+            (Some(value), false) if self.message.starts_with("not possible") => {
+                write!(f, "{} = {value} is ", self.field)?;
+            }
             (Some(value), false) => write!(f, "{} = {value} is not possible: ", self.field)?,
             (None, false) => write!(f, "{}: ", self.field)?,
             (_, true) => {}

@@ -16,6 +16,7 @@ mod policies;
 mod selection;
 mod set;
 mod span;
+mod words;
 
 pub use backends::{Backends, Machine, Neighbours, Warmup};
 pub use check::SEEDS_MOST;

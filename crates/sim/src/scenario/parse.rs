@@ -6,8 +6,9 @@ use toml::{Table, Value};
 use super::closest::one_of;
 use super::error::BadScenario;
 use super::faults::Fault;
-use super::places::{Places, joined, line_at};
+use super::places::{Places, line_at};
 use super::set::{put, taken_apart};
+use super::words::in_words;
 use super::{Scenario, Variant};
 
 impl Scenario {
@@ -40,26 +41,28 @@ impl Scenario {
     /// ```
     pub fn with(text: &str, set: &[String]) -> Result<Scenario, BadScenario> {
         let places = Places::of(text).map_err(|error| no_toml(text, &error))?;
-        let mut scenario: Scenario = toml::from_str(text).map_err(|error| wrong_type(text, &places, &error))?;
         let table: Table = toml::from_str(text).map_err(|error| no_toml(text, &error))?;
         let mut root = Value::Table(table);
         let on_its_line = |bad: BadScenario| {
             let line = places.line_of(&bad.field);
             bad.on(line)
         };
+        // Before the rest, which would only miss the field that a misspelt one was meant to be.
         known_fault_fields(&root).map_err(on_its_line)?;
+        let mut scenario: Scenario = toml::from_str(text).map_err(|error| wrong_type(text, &places, &root, &error))?;
 
         let mut keys = Vec::new();
         for argument in set {
             let (key, value) = taken_apart(argument)?;
             let blamed = |bad: BadScenario| bad.set_by(format!("--set {argument}"));
             put(&mut root, key, value).map_err(blamed)?;
-            scenario = deserialised(&root).map_err(blamed)?;
             known_fault_fields(&root).map_err(blamed)?;
+            scenario = deserialised(&root, key).map_err(blamed)?;
             keys.push(key);
         }
         scenario.check().map_err(|bad| match keys.iter().rposition(|key| *key == bad.field) {
             Some(position) => bad.set_by(format!("--set {}", set[position])),
+            None if bad.value.is_some() && places.line_of(&bad.field).is_none() => bad.by_default(),
             None => on_its_line(bad),
         })?;
         Ok(scenario)
@@ -89,10 +92,10 @@ impl Variant {
                 return Err(blamed(BadScenario::field(key, what)));
             }
             put(&mut root, key, value.clone()).map_err(blamed)?;
-            deserialised(&root).map_err(blamed)?;
             known_fault_fields(&root).map_err(blamed)?;
+            deserialised(&root, key).map_err(blamed)?;
         }
-        let scenario = deserialised(&root)?;
+        let scenario = deserialised(&root, "")?;
         scenario.check().map_err(|bad| {
             let what = format!("with it {bad}");
             BadScenario::field(format!("variant.{place}"), what)
@@ -104,8 +107,10 @@ impl Variant {
 /// What a variant cannot have of its own.
 const OF_THE_WHOLE: [&str; 5] = ["about", "seeds", "variant", "check", "figure"];
 
-fn deserialised(root: &Value) -> Result<Scenario, BadScenario> {
-    Scenario::deserialize(root.clone()).map_err(|error| BadScenario::field("", in_words(error.message()).1))
+/// `key` is what was set last.
+fn deserialised(root: &Value, key: &str) -> Result<Scenario, BadScenario> {
+    Scenario::deserialize(root.clone())
+        .map_err(|error| BadScenario::field("", in_words(error.message(), key, root).message))
 }
 
 /// A fault's kind is flattened into it, which serde cannot do and refuse unknown fields as well.
@@ -116,7 +121,8 @@ fn known_fault_fields(root: &Value) -> Result<(), BadScenario> {
         let known = Fault::fields(kind);
         for name in fault.as_table().into_iter().flat_map(Table::keys) {
             if !known.contains(&name.as_str()) {
-                let what = one_of(&format!("unknown field of a {kind} fault"), name, known);
+                let of = if kind.is_empty() { "a".to_owned() } else { format!("a {kind}") };
+                let what = one_of(&format!("unknown field of {of} fault"), name, known);
                 return Err(BadScenario::field(format!("fault.{place}.{name}"), what));
             }
         }
@@ -133,30 +139,16 @@ fn no_toml(text: &str, error: &toml::de::Error) -> BadScenario {
 
 /// An error of a field's type or name. Its place is that of the value; an unknown field is looked up by its name,
 /// since inside of a kind the place is only that of the whole.
-fn wrong_type(text: &str, places: &Places<'_>, error: &toml::de::Error) -> BadScenario {
+fn wrong_type(text: &str, places: &Places<'_>, root: &Value, error: &toml::de::Error) -> BadScenario {
     let start = error.span().map(|span| span.start);
     let field = start.and_then(|start| places.field_at(start)).unwrap_or_default();
     let line = start.map(|start| line_at(text, start));
-    let (name, message) = in_words(error.message());
-    match name {
-        Some(name) if field.rsplit('.').next() != Some(&name) => {
-            let inner = joined(&field, &name);
+    let words = in_words(error.message(), &field, root);
+    match words.field {
+        Some(inner) if inner != field => {
             let line = places.line_of(&inner).or(line);
-            BadScenario::field(inner, message).on(line)
+            BadScenario::field(inner, words.message).on(line)
         }
-        _ => BadScenario::field(field, message).on(line),
+        _ => BadScenario::field(field, words.message).on(line),
     }
-}
-
-/// What serde says, for people; with the name it does not know, if that is what is wrong.
-fn in_words(message: &str) -> (Option<String>, String) {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let is_field = message.starts_with("unknown field");
-    if let ([name, known @ ..], true) = (quoted.as_slice(), is_field || message.starts_with("unknown variant")) {
-        let subject = if is_field { "unknown field".to_owned() } else { format!("unknown kind {name:?}") };
-        return (is_field.then(|| (*name).to_owned()), one_of(&subject, name, known));
-    }
-    let words = message.replace('\n', "; ");
-    let words = words.replace("expected f64", "expected a number").replace("expected u32", "expected a whole number");
-    (None, words)
 }

@@ -75,10 +75,36 @@ impl Serialize for Span {
 
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        let duration = humantime::parse_duration(&text).map_err(|_| {
-            de::Error::custom(format!("{text:?} is no time: write a number and a unit, as in \"10ms\""))
-        })?;
+        deserializer.deserialize_any(InWords)
+    }
+}
+
+/// Reads a time from a text; a bare number is told what it lacks.
+struct InWords;
+
+impl de::Visitor<'_> for InWords {
+    type Value = Span;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time with its unit, as in \"10ms\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+        let duration = humantime::parse_duration(text)
+            .map_err(|_| E::custom(format!("{text:?} is no time: write a number and a unit, as in \"10ms\"")))?;
         Ok(Span(duration))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Span, E> {
+        let example = if number > 0 { number } else { 1 };
+        Err(E::custom(format!("{number} has no unit: write a time with its unit, as in \"{example}s\"")))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Span, E> {
+        Err(E::custom(format!("{number} has no unit: write a time with its unit, as in \"{number}s\"")))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Span, E> {
+        Err(E::custom(format!("{number} has no unit: write a time with its unit, as in \"1500ms\"")))
     }
 }
