@@ -13,6 +13,7 @@ pub mod catalog;
 mod document;
 pub mod lab;
 pub mod model;
+mod notes;
 pub mod number;
 pub mod plot;
 pub mod report;

@@ -103,8 +103,7 @@ mod tests {
 
         let written: Vec<String> = shares.map(served).into();
 
-        let wanted =
-            ["100", "99.98", "99.99996", "99.999999999", "99.9", "99.3", "98.9", "50", "6.99", "0", "–"];
+        let wanted = ["100", "99.98", "99.99996", "99.999999999", "99.9", "99.3", "98.9", "50", "6.99", "0", "–"];
         assert_eq!(written, wanted);
         assert_eq!((precise(0.999_96), precise(1.0), precise(1.000_01)), ("0.99996".into(), "1".into(), "1".into()));
     }

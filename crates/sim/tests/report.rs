@@ -74,6 +74,17 @@ fn files_are_the_page_the_documents_and_the_figures() {
 }
 
 #[test]
+fn a_picture_that_cannot_be_drawn_is_named() {
+    let mut lacking = document(&["a"]);
+    assert!(report::undrawn(&lacking).is_empty());
+    lacking.series.remove("a/faulted_share");
+
+    let undrawn = report::undrawn(&lacking);
+
+    assert_eq!(undrawn, ["figure 5 of made-up is not drawn: this run has nothing that a share figure shows"]);
+}
+
+#[test]
 fn a_page_about_nothing_is_a_page() {
     assert!(report::page(&[]).contains("0 of 0 goals met"));
 }

@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn no_share_is_fair_for_long_where_backends_come_and_go() {
-        let text = "[[fault]]\nkind = \"kill\"\nat = \"20s\"\n[[fault]]\nkind = \"resize\"\nat = \"30s\"\nchange = \"+50%b\"";
+        let text =
+            "[[fault]]\nkind = \"kill\"\nat = \"20s\"\n[[fault]]\nkind = \"resize\"\nat = \"30s\"\nchange = \"+50%b\"";
         assert_eq!(fair_share(&Scenario::parse(text).unwrap()), None);
     }
 }

@@ -31,6 +31,22 @@ pub fn files_of(document: &Document) -> Vec<(String, String)> {
     files
 }
 
+/// A sentence for each picture that was asked for and cannot be drawn.
+pub fn undrawn(document: &Document) -> Vec<String> {
+    let figures = document.figures.iter().enumerate();
+    let missing = figures.filter(|(_, figure)| plot::draw(document, figure).is_none());
+    missing
+        .map(|(index, figure)| {
+            let kind = format!("{:?}", figure.kind).to_lowercase();
+            format!(
+                "figure {} of {} is not drawn: this run has nothing that a {kind} figure shows",
+                index + 1,
+                document.scenario
+            )
+        })
+        .collect()
+}
+
 fn figure_name(document: &Document, index: usize) -> String {
     let kind = format!("{:?}", document.figures[index].kind).to_lowercase();
     format!("{}-{}-{kind}.svg", document.scenario, index + 1)
