@@ -96,6 +96,85 @@ fn a_missed_goal_is_a_failure_only_when_asked() {
     assert!(String::from_utf8_lossy(&strict.stdout).contains("Goals: 1 of 2 met"));
 }
 
+/// Nobody reads, as behind `| head -1` that has ended.
+#[test]
+fn a_missed_goal_is_told_by_the_exit_code_even_where_nobody_reads() {
+    let folder = folder();
+    for (line, exit) in [("run mine.toml --strict", 3), ("run mine.toml --strict --json", 3), ("run mine.toml", 0)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+        command.arg("sim").args(line.split_whitespace()).current_dir(folder.path()).env("NO_COLOR", "1").stdout(writer);
+        let output = command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+
+        assert_eq!(code(&output), exit, "{line}: {}", stderr(&output));
+        assert_eq!(stderr(&output).contains("1 goal missed: mine/most"), exit == 3, "{line}");
+    }
+}
+
+#[test]
+fn a_policy_is_not_set_below_variants_that_set_their_own() {
+    let folder = folder();
+    let variants = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nset = { policy = \"p2c\" }\n";
+    let checks = SCENARIO.replace("\"connections_", "\"a/connections_");
+    fs::write(folder.path().join("two.toml"), format!("{checks}{variants}")).unwrap();
+
+    let set = sim(folder.path(), "run two.toml --set policy=random");
+    let instead = sim(folder.path(), "run two.toml --policy random");
+    let as_json = sim(folder.path(), "run two.toml --policy random --json");
+
+    let words = "its variants set policy: use --policy random to run one policy instead of them";
+    assert_eq!((code(&set), stderr(&set).contains(words)), (2, true), "{}", stderr(&set));
+    assert_eq!(code(&sim(folder.path(), "run mine.toml --set policy=random")), 0);
+    let note = "2 goals are about variants: not looked at";
+    assert!(String::from_utf8_lossy(&instead.stdout).contains(note), "{}", stderr(&instead));
+    assert!(stderr(&as_json).contains(note) && serde_json::from_slice::<Value>(&as_json.stdout).is_ok());
+}
+
+#[test]
+fn a_figure_that_does_not_exist_is_told_with_what_was_meant() {
+    let folder = folder();
+    let misspelt = SCENARIO.replace("\"connections_most\"", "\"conections_most\"");
+    fs::write(folder.path().join("misspelt.toml"), misspelt).unwrap();
+
+    let output = sim(folder.path(), "run misspelt.toml");
+
+    let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("connections of the most loaded backend: not measured"), "{text}");
+    assert!(text.contains("metric conections_most does not exist: did you mean connections_most?"), "{text}");
+}
+
+#[test]
+fn a_picture_that_cannot_be_drawn_is_told() {
+    let folder = folder();
+    fs::write(folder.path().join("share.toml"), SCENARIO.replace("kind = \"connections\"", "kind = \"share\""))
+        .unwrap();
+
+    let output = sim(folder.path(), "run share.toml --out left");
+
+    assert_eq!(code(&output), 0);
+    assert!(stderr(&output).contains("figure 1 of share is not drawn"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_document_without_its_last_newline_is_the_same() {
+    let folder = folder();
+    let kept = sim(folder.path(), "run mine.toml --json").stdout;
+    fs::write(folder.path().join("mine.json"), kept.trim_ascii_end()).unwrap();
+
+    let again = sim(folder.path(), "replay mine.json");
+
+    assert_eq!(code(&again), 0, "{}", stderr(&again));
+}
+
+#[test]
+fn a_swarm_counts_in_whole_numbers() {
+    let output = sim(Path::new("."), "swarm --seed 1 --json");
+
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["events"].is_u64() && document["requests"].is_u64(), "{document}");
+}
+
 #[test]
 fn a_field_set_otherwise_counts() {
     let output = sim(folder().path(), "run mine.toml --set subset.size=2 --set clients.count=6 --json");
@@ -132,6 +211,7 @@ fn what_cannot_be_is_refused_with_where_and_why() {
         ("run mine.toml --out file/below", 1, "error: cannot write to --out file/below"),
         ("run mine.toml --seeds 0", 2, "write a whole number from 1 to 10000"),
         ("report --out x --only spraed", 2, "there is no scenario \"spraed\": did you mean spread?"),
+        ("report --out x --only mine.toml", 2, "a report is of names that `evenkeel sim list` has, not of files"),
         ("replay none.json", 2, "error: cannot read the document none.json"),
         ("replay bad.toml", 2, "bad.toml is no document that"),
     ] {

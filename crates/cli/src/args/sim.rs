@@ -65,7 +65,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = seed, default_value_t = 1, allow_negative_numbers = true)]
     pub(crate) seed: u64,
 
-    /// Run it with so many seeds, from --seed on, and take means; a scenario that wants more has more
+    /// Run it with so many seeds at least, from --seed on, and take means; a scenario that wants more has more
     #[arg(long, value_name = "N", value_parser = seeds, allow_negative_numbers = true)]
     pub(crate) seeds: Option<u32>,
 
@@ -92,7 +92,7 @@ pub(crate) struct RunArgs {
 
 /// Run every scenario and write one page about them, with all figures
 ///
-/// Ends with 0 when all ran, and with --strict with 3 when a goal is missed.
+/// Ends with 0 when all ran, with 2 when an argument cannot be, and with --strict with 3 when a goal is missed.
 #[derive(Debug, Args)]
 #[command(max_term_width = 80, after_help = REPORT_EXAMPLES)]
 pub(crate) struct ReportArgs {
@@ -100,7 +100,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 
-    /// Only this scenario; may be repeated
+    /// Only this scenario, one of those that list names; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
 
@@ -119,7 +119,7 @@ pub(crate) struct ReportArgs {
 
 /// Run a document again and compare: the same bytes, or what differs first
 ///
-/// Ends with 0 when it came out the same, and with 1 when it did not.
+/// Ends with 0 when it came out the same, with 1 when it did not, and with 2 when the file is no document of a run.
 #[derive(Debug, Args)]
 #[command(max_term_width = 80, after_help = REPLAY_EXAMPLES)]
 pub(crate) struct ReplayArgs {

@@ -17,13 +17,18 @@ pub(crate) struct Named {
 /// One of the catalog, or a file that ends in `.toml`, which is called as the file is.
 pub(crate) fn find(scenario: &str) -> Result<Named, Failure> {
     let path = Path::new(scenario);
-    if path.extension().is_some_and(|extension| extension == "toml") {
+    if is_file(scenario) {
         let text = fs::read_to_string(path)
             .map_err(|error| Failure::Usage(format!("cannot read the scenario {scenario}: {error}")))?;
         let name = path.file_stem().map_or(scenario.into(), |stem| stem.to_string_lossy());
         return Ok(Named { name: name.into_owned(), text });
     }
     Ok(Named { name: scenario.to_owned(), text: in_catalog(scenario)?.to_owned() })
+}
+
+/// Whether it is a file by its name.
+pub(crate) fn is_file(scenario: &str) -> bool {
+    Path::new(scenario).extension().is_some_and(|extension| extension == "toml")
 }
 
 /// The text of one of the catalog; where there is none of that name, those that may have been meant are listed.

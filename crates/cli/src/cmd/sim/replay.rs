@@ -12,11 +12,15 @@ use crate::failure::Failure;
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut impl Write) -> Result<(), Failure> {
     let file = args.file.display();
-    let kept = fs::read_to_string(&args.file)
+    let mut kept = fs::read_to_string(&args.file)
         .map_err(|error| Failure::Usage(format!("cannot read the document {file}: {error}")))?;
     let document: Document = serde_json::from_str(&kept).map_err(|error| {
         Failure::Usage(format!("{file} is no document that `evenkeel sim run --out` or --json wrote: {error}"))
     })?;
+    // Editors and shells drop the last newline, and it says nothing.
+    if !kept.ends_with('\n') {
+        kept.push('\n');
+    }
     let bar = work::bar();
     let now = work::run(&lab::order_of(&document), args.threads, &bar, work::Part::ALL);
     bar.finish();

@@ -5,7 +5,7 @@ use std::io::Write;
 use evenkeel_sim::lab::Order;
 use evenkeel_sim::{Document, Input, catalog, report};
 
-use super::named::in_catalog;
+use super::named::{in_catalog, is_file};
 use super::text;
 use super::work::{self, Part};
 use crate::args::ReportArgs;
@@ -27,17 +27,28 @@ pub(crate) fn run(args: &ReportArgs, out: &mut impl Write) -> Result<(), Failure
     let documents = documents?;
     work::write_files(&args.out, &report::files(&documents))?;
 
+    for note in documents.iter().flat_map(report::undrawn) {
+        announce(&note);
+    }
+    let printed = print(args, &documents, out);
+    // A missed goal is told by the exit code even where nobody reads the rest.
+    if args.strict {
+        text::strict(&documents)?;
+    }
+    printed
+}
+
+fn print(args: &ReportArgs, documents: &[Document], out: &mut impl Write) -> Result<(), Failure> {
     let checks = || documents.iter().flat_map(|document| &document.checks);
     let met = checks().filter(|check| check.pass).count();
     writeln!(out, "{met} of {} goals met in {}", checks().count(), scenarios(documents.len()))?;
-    for document in &documents {
+    for document in documents {
         for check in document.checks.iter().filter(|check| !check.pass) {
             let what = format!("missed in {}: {}", document.scenario, text::measured_text(check));
             write!(out, "{}", paragraph(&what))?;
         }
     }
-    writeln!(out, "{}", args.out.join("index.html").display())?;
-    if args.strict { text::strict(&documents) } else { Ok(()) }
+    Ok(writeln!(out, "{}", args.out.join("index.html").display())?)
 }
 
 fn scenarios(count: usize) -> String {
@@ -47,6 +58,12 @@ fn scenarios(count: usize) -> String {
 /// Those asked for, in the order of the catalog, or all.
 fn orders(args: &ReportArgs) -> Result<Vec<Order>, Failure> {
     for name in &args.only {
+        if is_file(name) {
+            return Err(Failure::Usage(format!(
+                "--only {name}: a report is of names that `evenkeel sim list` has, not of files: \
+                 `evenkeel sim run {name} --out DIR` leaves the figures of one"
+            )));
+        }
         in_catalog(name)?;
     }
     let is_wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);

@@ -13,12 +13,13 @@ use crate::progress::Progress;
 pub(crate) fn run(args: &SwarmArgs, out: &mut impl Write) -> Result<(), Failure> {
     let bar = Progress::bar("worlds", args.seeds);
     let mut broken: Vec<Broken> = Vec::new();
-    let (mut events, mut requests) = (0.0, 0.0);
+    let (mut events, mut requests) = (0_u64, 0_u64);
     for later in 0..args.seeds {
         match swarm::run(args.seed.wrapping_add(later)) {
             Ok(result) => {
-                events += result.metrics.get("events").copied().unwrap_or(0.0);
-                requests += result.metrics.get("requests").copied().unwrap_or(0.0);
+                let count = |name: &str| result.metrics.get(name).map_or(0, |&count| count as u64);
+                events += count("events");
+                requests += count("requests");
             }
             Err(found) => {
                 bar.say(&found.to_string());

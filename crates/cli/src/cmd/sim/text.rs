@@ -27,7 +27,11 @@ pub(crate) fn write(out: &mut impl Write, paint: Paint, document: &Document) -> 
             write!(out, "{}", entry(if check.pass { "pass" } else { "miss" }, &measured_text(check)))?;
         }
     }
-    Ok(())
+    let notes = document.notes();
+    if document.checks.is_empty() && !notes.is_empty() {
+        writeln!(out)?;
+    }
+    notes.iter().try_for_each(|note| write!(out, "{}", paragraph(note)))
 }
 
 /// A row for each variant; only columns that some variant has.
