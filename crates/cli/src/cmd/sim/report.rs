@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut impl Write) -> Result<(), Failure
     work::write_files(&args.out, &report::files(&documents))?;
 
     for note in documents.iter().flat_map(report::undrawn) {
-        announce(&note);
+        work::note(&note);
     }
     let printed = print(args, &documents, out);
     // A missed goal is told by the exit code even where nobody reads the rest.

@@ -11,7 +11,6 @@ use super::{text, work};
 use crate::args::RunArgs;
 use crate::draw::Paint;
 use crate::failure::Failure;
-use crate::progress::announce;
 
 pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), Failure> {
     let order = order(args)?;
@@ -29,7 +28,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), Failure> {
     }
     if args.out.is_some() {
         for note in report::undrawn(&document) {
-            announce(&note);
+            work::note(&note);
         }
     }
     let printed = print(args, &document, &files, out);
@@ -43,7 +42,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut impl Write) -> Result<(), Failure> {
 fn print(args: &RunArgs, document: &Document, files: &[(String, String)], out: &mut impl Write) -> Result<(), Failure> {
     if args.json {
         for note in document.notes() {
-            announce(&note);
+            work::note(&note);
         }
         return Ok(write!(out, "{}", document.to_json())?);
     }

@@ -61,7 +61,8 @@ pub(crate) fn measured_text(check: &CheckResult) -> String {
         Some(Published::Words(words)) => format!(", published: {words}"),
         None => String::new(),
     };
-    format!("{}: {measured} (goal {}{published})", check.what, check.goal)
+    let what = if check.what.is_empty() { &check.id } else { &check.what };
+    format!("{what}: {measured} (goal {}{published})", check.goal)
 }
 
 /// What was left in a folder.

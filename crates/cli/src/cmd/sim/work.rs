@@ -1,12 +1,14 @@
 //! What the commands that run something share: threads, progress, folders.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::thread;
 
 use evenkeel_sim::Document;
 use evenkeel_sim::lab::{self, Order};
 
+use crate::draw::error_text;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -47,7 +49,13 @@ pub(crate) fn write_files(folder: &Path, files: &[(String, String)]) -> Result<(
     Ok(())
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+/// Something to know besides, on stderr.
+pub(crate) fn note(what: &str) {
+    // Without a stderr there is nobody left to tell.
+    drop(write!(io::stderr(), "{}", error_text(what)));
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::Run(format!("cannot write to --out {}: {error}; choose a folder that can be written to", path.display()))
 }
 
