@@ -45,7 +45,8 @@ mod tests {
     use crate::lab::{Order, run};
 
     fn notes(toml: &str, policy: Option<&str>) -> Vec<String> {
-        let toml = format!("model = \"dealing\"\n{toml}");
+        let small = "duration = \"2s\"\nsettle = \"1s\"\nclients.count = 2\nbackends.count = 2\n";
+        let toml = format!("{small}{toml}");
         let input = Input { toml, policy: policy.map(str::to_owned), ..Input::default() };
         run(&Order { input, ..Order::default() }, 1, &|_| {}).unwrap().notes()
     }
@@ -57,22 +58,22 @@ mod tests {
 
     #[test]
     fn a_figure_that_does_not_exist_is_told_with_what_was_meant() {
-        let misspelt = check("connections_mst") + &check("connections_most") + &check("nothing_like_it");
+        let misspelt = check("p99ms") + &check("p99_ms") + &check("nothing_like_it");
 
         let notes = notes(&misspelt, None);
 
-        assert_eq!(notes[0], "metric connections_mst does not exist: did you mean connections_most?");
+        assert_eq!(notes[0], "metric p99ms does not exist: did you mean p99_ms?");
         assert!(notes[1].starts_with("metric nothing_like_it does not exist in this run"), "{notes:?}");
         assert_eq!(notes.len(), 2);
     }
 
     #[test]
     fn goals_about_variants_are_counted_where_one_policy_is_run_instead() {
-        let variants = "[[variant]]\nname = \"a\"\n".to_owned() + &check("a/connections_most");
+        let variants = "[[variant]]\nname = \"a\"\n".to_owned() + &check("a/p99_ms");
 
         assert!(notes(&variants, None).is_empty());
         assert_eq!(notes(&variants, Some("p2c")), ["1 goal is about variants: not looked at"]);
-        let two = variants + &check("a/connections_least");
+        let two = variants + &check("a/p50_ms");
         assert_eq!(notes(&two, Some("p2c")), ["2 goals are about variants: not looked at"]);
     }
 }

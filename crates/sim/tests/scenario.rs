@@ -113,6 +113,9 @@ fn a_misspelt_field_is_named_where_the_right_one_is_missed() {
 fn what_is_wrong_by_default_says_so_and_words_are_not_doubled() {
     refused("duration = \"9s\"", "which is 9s; settle is not set, and this is its default");
     refused_set("", "duration=9s", "settle is not set, and this is its default");
+    let fault = ["fault.0={kind=\"kill\", at=\"2m\"}".to_owned()];
+    let set = Scenario::with("", &fault).unwrap_err().to_string();
+    assert!(set.contains("fault.0.at = 2m is not possible") && !set.contains("default"), "{set}");
     let both = Scenario::parse("duration = \"9s\"\nsettle = \"9s\"").unwrap_err().to_string();
     assert!(!both.contains("default"), "{both}");
     refused(

@@ -91,7 +91,7 @@ mod tests {
     fn the_fair_share_is_that_of_all_faulted_backends_together() {
         assert_eq!(fair(&[("kill", "0")]), Some(0.05));
         assert_eq!(fair(&[("kill", "0-3"), ("hang", "2-5")]), Some(0.3));
-        assert_eq!(fair(&[("kill", "0"), ("restart", "all")]), None, "of everything there is no share");
+        assert_eq!(fair(&[("kill", "0"), ("hang", "all")]), None, "of everything there is no share");
         assert_eq!(fair(&[]), None);
     }
 

@@ -62,7 +62,7 @@ impl Scenario {
         }
         scenario.check().map_err(|bad| match keys.iter().rposition(|key| *key == bad.field) {
             Some(position) => bad.set_by(format!("--set {}", set[position])),
-            None if bad.value.is_some() && places.line_of(&bad.field).is_none() => bad.by_default(),
+            None if bad.value.is_some() && !is_written(&places, &keys, &bad.field) => bad.by_default(),
             None => on_its_line(bad),
         })?;
         Ok(scenario)
@@ -106,6 +106,12 @@ impl Variant {
 
 /// What a variant cannot have of its own.
 const OF_THE_WHOLE: [&str; 5] = ["about", "seeds", "variant", "check", "figure"];
+
+/// Whether any part of the field's table stands in the text or in an argument.
+fn is_written(places: &Places<'_>, keys: &[&str], field: &str) -> bool {
+    let first = |path: &str| path.split('.').next().map(str::to_owned);
+    places.line_of(field).is_some() || keys.iter().any(|key| first(key) == first(field))
+}
 
 /// `key` is what was set last.
 fn deserialised(root: &Value, key: &str) -> Result<Scenario, BadScenario> {
