@@ -80,7 +80,7 @@ const ROUNDING: f64 = 1e-9;
 /// Of a last digit: 99.3 has no binary form, and must not read as 99.2.
 const SLACK: f64 = 1e-4;
 /// Where a task was idle, max/min has no end; a run writes it as this.
-const RATIO_MOST: f64 = 1_000.0;
+pub(crate) const RATIO_MOST: f64 = 1_000.0;
 /// What is written for it.
 pub(crate) const IDLE: &str = "idle";
 

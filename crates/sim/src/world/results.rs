@@ -11,6 +11,7 @@ use super::faults::FaultState;
 use super::tally::{End, Window};
 use super::{Event, ORIGIN, RunResult, World};
 use crate::document::Series;
+use crate::number::RATIO_MOST;
 use crate::scenario::FaultKind;
 
 impl World<'_> {
@@ -341,8 +342,6 @@ fn points_of(unit: &str, points: impl Iterator<Item = (f64, f64)>) -> Series {
 const SECOND: u64 = 1_000_000_000;
 /// A backend is back when it gets this share of what is fair.
 const BACK: f64 = 0.9;
-/// Where one task is idle the ratio has no end; it is written as this.
-const RATIO_MOST: f64 = 1_000.0;
 /// Tasks that are drawn one by one.
 const TASKS_SHOWN: usize = 12;
 const LATENCY_STEP: f64 = 1.04;
