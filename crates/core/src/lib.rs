@@ -43,6 +43,7 @@ mod sync;
 
 mod config;
 mod criticality;
+mod notice;
 mod outcome;
 mod report;
 mod report_cell;
@@ -63,6 +64,7 @@ pub use client::{
 };
 pub use config::InvalidConfig;
 pub use criticality::Criticality;
+pub use notice::{Announcement, Greeting, Notice};
 pub use outcome::Outcome;
 pub use report::{LoadReport, Readiness};
 pub use request::{CustomerId, Kind, RequestMeta};

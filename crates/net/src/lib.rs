@@ -8,6 +8,7 @@ pub mod context;
 mod frames;
 pub mod server;
 mod socket;
+pub mod udp;
 pub mod wire;
 
 pub use client::{CallError, Channel, ChannelConfig, ConnectError};

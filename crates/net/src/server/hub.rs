@@ -306,7 +306,15 @@ impl Form {
         let status = match self {
             Form::Ours => {
                 let reason = if serving { "ready" } else { "lame duck" }.to_owned();
-                return grpc::frame(&WatchEvent { sequence, version: 1, serving, reason, pong });
+                return grpc::frame(&WatchEvent {
+                    sequence,
+                    version: 1,
+                    serving,
+                    reason,
+                    pong,
+                    process: 0,
+                    datagrams: None,
+                });
             }
             Form::Health if serving => ServingStatus::Serving,
             Form::Health => ServingStatus::NotServing,

@@ -3,10 +3,13 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::udp::Datagrams;
 
 /// Takes connections: TCP, or what a test puts in its place.
 ///
@@ -36,6 +39,11 @@ pub trait Accept: Send {
     /// be moved are served by the caller's runtime.
     fn detach(stream: Self::Stream) -> io::Result<Detached<Self::Stream>> {
         Ok(Detached::Bound(stream))
+    }
+
+    /// A socket for datagrams beside this listener, at the same address; `None` where there are none.
+    fn datagrams(&self) -> io::Result<Option<Arc<dyn Datagrams>>> {
+        Ok(None)
     }
 }
 

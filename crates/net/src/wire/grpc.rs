@@ -219,6 +219,35 @@ pub struct WatchEvent {
     /// The client's last ping; 0 where there was none.
     #[prost(uint64, tag = "5")]
     pub pong: u64,
+    /// Which process of the backend this is: each has a higher number than those before it. 0 where it is not said.
+    #[prost(fixed64, tag = "6")]
+    pub process: u64,
+    /// With the first event of a stream: how to go on without a connection.
+    #[prost(message, optional, tag = "7")]
+    pub datagrams: Option<Handover>,
+}
+
+/// `evenkeel.v1.Handover`: what a client needs to check a backend by [datagrams](super::datagram).
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct Handover {
+    /// Highest version of datagrams the backend speaks.
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    /// Where it listens for them, at the address of this connection.
+    #[prost(uint32, tag = "2")]
+    pub port: u32,
+    /// Which secret the key derives from.
+    #[prost(fixed32, tag = "3")]
+    pub secret: u32,
+    /// Which key this is.
+    #[prost(fixed64, tag = "4")]
+    pub key: u64,
+    /// The key itself, 32 bytes.
+    #[prost(bytes = "vec", tag = "5")]
+    pub key_bytes: Vec<u8>,
+    /// The backend's clock in milliseconds, wrapping around.
+    #[prost(fixed32, tag = "6")]
+    pub time: u32,
 }
 
 /// `evenkeel.v1.WatchAck`: the client has acted on every event up to this one.

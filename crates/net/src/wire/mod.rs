@@ -1,5 +1,6 @@
 //! What travels: names and forms of everything that goes over the wire.
 
+pub mod datagram;
 pub mod grpc;
 pub mod headers;
 pub mod names;
