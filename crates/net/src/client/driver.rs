@@ -174,7 +174,7 @@ impl<C: Connect> Driver<C> {
         while let Some(action) = self.client.poll_action() {
             match action {
                 Action::Connect(backend) => self.connect(backend),
-                Action::Disconnect(backend) => {
+                Action::Disconnect(backend) | Action::Deactivate(backend) => {
                     // Dropping the sender closes the connection once what is in flight on it has ended.
                     if let Some(held) = self.held.remove(&backend) {
                         held.task.abort();
