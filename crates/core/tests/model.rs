@@ -3,11 +3,12 @@
 #![cfg(loom)]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_core::server::GateLocal;
 use evenkeel_core::{
-    BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Outcome, Picker, PolicyName, Readiness, Refusal,
-    RequestMeta, Rng, Server, ServerConfig, Time,
+    Action, BackendId, BackendList, BackendSpec, Checked, Client, ClientConfig, Greeting, LoadReport, Local, Notice,
+    Outcome, Picker, PolicyName, Readiness, Refusal, RequestMeta, Rng, Server, ServerConfig, Time,
 };
 use loom::thread;
 
@@ -81,6 +82,68 @@ fn nothing_begins_on_an_old_picker_once_a_notice_is_handled() {
         assert_eq!(client.snapshot(NOW).backends[0].active, at_notice);
         ticket.into_iter().for_each(|ticket| picker.finish(NOW, ticket, Outcome::Served, None));
         assert_eq!(client.snapshot(NOW).backends[0].active, 0);
+    });
+}
+
+/// Until the one backend there is may fall asleep: the next answer lets its connection go.
+fn idle_client() -> (Client, Arc<Picker>, Time) {
+    let mut config = ClientConfig::default();
+    config.checks.jitter = 0.0;
+    let mut client = Client::new(NOW, config, &mut Rng::from_seed(1)).unwrap();
+    let only = BackendSpec { id: BackendId(1), ordinal: None };
+    client.handle_backends(NOW, BackendList::new([only]).unwrap()).unwrap();
+    assert_eq!(client.poll_action(), Some(Action::Connect(BackendId(1))));
+    let notice = Notice { readiness: Readiness::Ready, announcement: None };
+    client.handle_connected(NOW, BackendId(1), Greeting { notice, takes_checks: true });
+    let later = NOW + Duration::from_secs(300);
+    while client.poll_timeout().is_some_and(|at| at <= later) {
+        client.handle_timeout(client.poll_timeout().unwrap());
+    }
+    assert_eq!(client.poll_action(), Some(Action::Check(BackendId(1))));
+    let picker = client.poll_picker().unwrap();
+    (client, picker, later)
+}
+
+#[test]
+fn a_connection_is_let_go_or_a_request_has_begun_but_never_both() {
+    loom::model(|| {
+        let (mut client, picker, now) = idle_client();
+        let other = Arc::clone(&picker);
+        let thread = thread::spawn(move || {
+            other.begin(&mut Local::default(), now, &RequestMeta::default(), &mut Rng::from_seed(1)).ok()
+        });
+
+        let notice = Notice { readiness: Readiness::Ready, announcement: None };
+        let checked = Checked { notice, remembered: true, report: LoadReport::default() };
+        client.handle_checked(now, BackendId(1), &checked);
+        let let_go = client.poll_action() == Some(Action::Deactivate(BackendId(1)));
+        let ticket = thread.join().unwrap();
+
+        assert!(!(let_go && ticket.is_some()), "nothing is in flight where there is no connection");
+        ticket.into_iter().for_each(|ticket| picker.finish(now, ticket, Outcome::Served, None));
+    });
+}
+
+#[test]
+fn of_two_threads_that_want_an_inactive_backend_one_says_so_and_the_wish_is_found() {
+    loom::model(|| {
+        let (mut client, _, now) = idle_client();
+        let notice = Notice { readiness: Readiness::Ready, announcement: None };
+        let checked = Checked { notice, remembered: true, report: LoadReport::default() };
+        client.handle_checked(now, BackendId(1), &checked);
+        assert_eq!(client.poll_action(), Some(Action::Deactivate(BackendId(1))));
+        let picker = client.poll_picker().unwrap();
+        let want = move |picker: Arc<Picker>| {
+            picker.begin(&mut Local::default(), now, &RequestMeta::default(), &mut Rng::from_seed(1)).unwrap_err()
+        };
+        let other = Arc::clone(&picker);
+        let thread = thread::spawn(move || want(other));
+        let refused = [want(picker), thread.join().unwrap()];
+
+        assert_eq!(refused, [Refusal::Waking; 2]);
+        client.handle_wishes(now);
+        assert_eq!(client.poll_action(), Some(Action::Connect(BackendId(1))));
+        assert_eq!(client.snapshot(now).woken, 1);
     });
 }
 
