@@ -28,9 +28,9 @@ fn code(error: &CallError) -> &'static str {
     match error {
         CallError::Refused(Refusal::TooLate) | CallError::Expired => grpc::DEADLINE_EXCEEDED,
         CallError::BadRequest(_) | CallError::Body(_) => grpc::INTERNAL,
-        CallError::Refused(Refusal::AllFull | Refusal::NoneUsable) | CallError::Unsent(_) | CallError::Broken(_) => {
-            grpc::UNAVAILABLE
-        }
+        CallError::Refused(Refusal::AllFull | Refusal::NoneUsable | Refusal::Waking)
+        | CallError::Unsent(_)
+        | CallError::Broken(_) => grpc::UNAVAILABLE,
     }
 }
 
@@ -39,6 +39,7 @@ fn marked(refusal: Refusal) -> &'static str {
         Refusal::TooLate => "too_late;local",
         Refusal::AllFull => "all_full;local",
         Refusal::NoneUsable => "none_usable;local",
+        Refusal::Waking => "waking;local",
     }
 }
 
