@@ -59,8 +59,8 @@ pub mod plan;
 pub mod server;
 
 pub use client::{
-    Action, BackendId, BackendList, BackendSpec, BackendState, BadBackends, Client, ClientConfig, Local, Picker,
-    PolicyName, Refusal, StateChange, Ticket,
+    Action, BackendId, BackendList, BackendSpec, BackendState, BadBackends, Checked, Client, ClientConfig, Local,
+    Picker, PolicyName, Refusal, StateChange, Ticket,
 };
 pub use config::InvalidConfig;
 pub use criticality::Criticality;
@@ -70,5 +70,5 @@ pub use report::{LoadReport, Readiness};
 pub use request::{CustomerId, Kind, RequestMeta};
 pub use rng::Rng;
 pub use server::{Gate, Server, ServerConfig};
-pub use snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts, ServerSnapshot};
+pub use snapshot::{BackendSnapshot, CheckCounts, CheckedBy, ClientSnapshot, LinkState, RefusalCounts, ServerSnapshot};
 pub use time::Time;

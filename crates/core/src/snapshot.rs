@@ -24,6 +24,10 @@ pub struct ClientSnapshot {
     pub refused: RefusalCounts,
     /// Fields of load reports that could not be true.
     pub nonsense_reports: u64,
+    /// Inactive backends that a request wanted, so that they were connected to again.
+    pub woken: u64,
+    /// Checks of backends, and what came of them.
+    pub checks: CheckCounts,
     /// The members and those who stand in, most preferred first.
     pub backends: Vec<BackendSnapshot>,
 }
@@ -39,6 +43,12 @@ pub struct BackendSnapshot {
     pub since: Time,
     /// When a connection is tried next.
     pub retry_at: Option<Time>,
+    /// What there is between client and backend.
+    pub link: LinkState,
+    /// How the client learns how it is.
+    pub checked_by: CheckedBy,
+    /// Checks in a row without an answer. While it can be connected to, that is no news of the backend.
+    pub silences: u32,
     /// Requests in flight from this client.
     pub active: u32,
     /// Streams open from this client.
@@ -53,6 +63,77 @@ pub struct BackendSnapshot {
     pub report: Option<(Time, LoadReport)>,
     /// Attempts that ended, in the order of [`Outcome::ALL`].
     pub ended: [u64; Outcome::ALL.len()],
+}
+
+/// What there is between a client and a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkState {
+    /// No connection: it is being made, or tried again later.
+    Connecting,
+    /// A connection.
+    Connected,
+    /// None, since nobody used it; the backend is checked (A8).
+    Inactive,
+    /// Inactive until a request wanted it; the connection is being made.
+    Waking,
+}
+
+impl LinkState {
+    /// Every one.
+    pub const ALL: [LinkState; 4] =
+        [LinkState::Connecting, LinkState::Connected, LinkState::Inactive, LinkState::Waking];
+
+    /// The name in labels and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            LinkState::Connecting => "connecting",
+            LinkState::Connected => "connected",
+            LinkState::Inactive => "inactive",
+            LinkState::Waking => "waking",
+        }
+    }
+}
+
+/// How a client learns how a backend is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CheckedBy {
+    /// On its connection.
+    Connection,
+    /// By datagrams, and by its pushes.
+    Datagrams,
+    /// By connecting now and then: it takes no datagrams, or they do not get through.
+    Visits,
+    /// Not at all at the moment.
+    Nothing,
+}
+
+impl CheckedBy {
+    /// The name in labels and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CheckedBy::Connection => "connection",
+            CheckedBy::Datagrams => "datagrams",
+            CheckedBy::Visits => "visits",
+            CheckedBy::Nothing => "nothing",
+        }
+    }
+}
+
+/// Checks of a client's backends, and what came of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckCounts {
+    /// Checks and probes that the driver was asked to send.
+    pub sent: u64,
+    /// Answers.
+    pub answered: u64,
+    /// Checks whose answer did not come in time.
+    pub silent: u64,
+    /// Answers that the key is not known any more.
+    pub resets: u64,
+    /// Notices that came unasked.
+    pub pushes: u64,
+    /// Connections made only to see how a backend is.
+    pub visits: u64,
 }
 
 impl BackendSnapshot {

@@ -93,7 +93,7 @@ impl World {
                     self.at(DELAY, Event::Connected(backend));
                 }
                 Action::Connect(backend) => self.at(DELAY, Event::Lost(backend)),
-                Action::Disconnect(_) | Action::Check(_) => {}
+                Action::Disconnect(_) | Action::Deactivate(_) | Action::Check(_) => {}
             }
         }
         self.picker = self.client.poll_picker().or(self.picker.take());

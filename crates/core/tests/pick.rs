@@ -345,13 +345,23 @@ fn a_policy_of_ones_own_learns_from_reports_on_its_own_period() {
 }
 
 #[test]
-fn a_policy_has_those_checked_it_knows_nothing_of() {
+fn a_policy_has_those_checked_it_knows_nothing_of_as_far_as_requests_pay_for_it() {
     let mut fixture = Fixture::with_policy(Arc::new(LeastUtilized(None)), 6, 14);
     fixture.client.handle_report(NOW, id(2), &LoadReport::default());
     fixture.client.handle_timeout(NOW + Duration::from_secs(1));
+    assert_eq!(fixture.client.poll_action(), None, "nobody has asked for anything yet");
+
+    for _ in 0..8 {
+        let ticket = fixture.begin(NOW).unwrap();
+        fixture.finish_all([ticket]);
+    }
+    fixture.client.handle_timeout(NOW + Duration::from_secs(2));
     let checks: Vec<Action> = std::iter::from_fn(|| fixture.client.poll_action()).collect();
-    assert_eq!(checks.len(), 4, "within its budget: {checks:?}");
+    assert_eq!(checks.len(), 4, "half as many as requests: {checks:?}");
     assert!(checks.iter().all(|check| matches!(check, Action::Check(backend) if *backend != id(2))));
+
+    fixture.client.handle_timeout(NOW + Duration::from_secs(3));
+    assert_eq!(fixture.client.poll_action(), None, "they are paid for once");
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use evenkeel::ChannelConfig;
 use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
-use evenkeel_core::client::{BackoffConfig, ErrorsConfig, FlowConfig, SubsetConfig};
+use evenkeel_core::client::{
+    BackoffConfig, ChecksConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
+};
 use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, Time};
 use evenkeel_tidy::{Finding, assert_none, tree};
 
@@ -62,11 +64,14 @@ fn check(table: &str, code: &BTreeMap<&'static str, String>) -> Vec<Finding> {
 
 /// Every field by name: a field that is added does not compile until it is listed here.
 fn defaults() -> BTreeMap<&'static str, String> {
-    let ClientConfig { subset, policy, flow, errors, backoff } = ClientConfig::default();
+    let ClientConfig { subset, policy, flow, errors, backoff, idle, checks, probes } = ClientConfig::default();
     let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
     let FlowConfig { active_max, streams_max } = flow;
     let ErrorsConfig { half_life } = errors;
     let BackoffConfig { first, most, jitter } = backoff;
+    let IdleConfig { after } = idle;
+    let ChecksConfig { every, timeout, silences_max, visit_every, jitter: checks_jitter } = checks;
+    let ProbesConfig { per_request, per_second } = probes;
     let ServerConfig { drain_least, drain_least_silent, drain_most, drain_poll, close_most } = ServerConfig::default();
     let RequestMeta { criticality, deadline, attempt, kind, customer } = RequestMeta::default();
     let channel = ChannelConfig::default();
@@ -86,6 +91,14 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("client.backoff.first", format!("{first:?}")),
         ("client.backoff.most", format!("{most:?}")),
         ("client.backoff.jitter", jitter.to_string()),
+        ("client.idle.after", after.map_or_else(|| none(true), |after| format!("{after:?}"))),
+        ("client.checks.every", format!("{every:?}")),
+        ("client.checks.timeout", format!("{timeout:?}")),
+        ("client.checks.silences_max", silences_max.to_string()),
+        ("client.checks.visit_every", format!("{visit_every:?}")),
+        ("client.checks.jitter", checks_jitter.to_string()),
+        ("client.probes.per_request", per_request.to_string()),
+        ("client.probes.per_second", per_second.to_string()),
         ("channel.connect_timeout", format!("{:?}", channel.connect_timeout)),
         ("channel.ping_every", format!("{:?}", channel.ping_every)),
         ("channel.ping_timeout", format!("{:?}", channel.ping_timeout)),

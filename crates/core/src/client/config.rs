@@ -29,6 +29,12 @@ pub struct ClientConfig {
     pub errors: ErrorsConfig,
     /// When to try a lost connection again.
     pub backoff: BackoffConfig,
+    /// When a connection that nobody uses is let go.
+    pub idle: IdleConfig,
+    /// How backends without a connection are checked.
+    pub checks: ChecksConfig,
+    /// What policies may spend on probes.
+    pub probes: ProbesConfig,
 }
 
 /// Which backends a client uses (A9).
@@ -75,6 +81,62 @@ pub struct BackoffConfig {
     pub jitter: f64,
 }
 
+/// When a connection that nobody uses is let go (A8): the backend is *inactive* then, and is checked without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleConfig {
+    /// How long nobody has used it, to a quarter. Shorter saves memory at both ends, and makes rare callers wait for a
+    /// connection more often; `None` keeps all. Default 5 min.
+    pub after: Option<Duration>,
+}
+
+/// How inactive backends are checked (A5, A8).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChecksConfig {
+    /// How often each is asked how it is. Rarer costs less, and learns later of one that died. Default 10 s.
+    pub every: Duration,
+    /// How long an answer may take before it is asked again. Default 1 s.
+    pub timeout: Duration,
+    /// Silences in a row after which it is connected to, in order to know. Default 3.
+    pub silences_max: u32,
+    /// How often one is connected to that cannot be checked otherwise. Default 60 s.
+    pub visit_every: Duration,
+    /// Share by which each of these is drawn shorter or longer, so that clients do not ask together. Default 0.2.
+    pub jitter: f64,
+}
+
+/// What policies that probe may spend; both limits hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbesConfig {
+    /// Probes for each request. Default 0.5.
+    pub per_request: f64,
+    /// Probes of one client in a second. Default 100.
+    pub per_second: f64,
+}
+
+impl Default for IdleConfig {
+    fn default() -> Self {
+        IdleConfig { after: Some(Duration::from_secs(300)) }
+    }
+}
+
+impl Default for ChecksConfig {
+    fn default() -> Self {
+        ChecksConfig {
+            every: Duration::from_secs(10),
+            timeout: Duration::from_secs(1),
+            silences_max: 3,
+            visit_every: Duration::from_secs(60),
+            jitter: 0.2,
+        }
+    }
+}
+
+impl Default for ProbesConfig {
+    fn default() -> Self {
+        ProbesConfig { per_request: 0.5, per_second: 100.0 }
+    }
+}
+
 impl Default for SubsetConfig {
     fn default() -> Self {
         SubsetConfig { size: 20, algorithm: None, client: None, seed: 0, replace_after: Duration::from_secs(1) }
@@ -116,10 +178,26 @@ impl ClientConfig {
         InvalidConfig::unless_in_range("backoff.first", self.backoff.first, millisecond, hour)?;
         InvalidConfig::unless_in_range("backoff.most", self.backoff.most, self.backoff.first, hour)?;
         InvalidConfig::unless_in_range("backoff.jitter", self.backoff.jitter, 0.0, 0.9)?;
+        self.check_checks()?;
         if self.subset.client.is_none() && self.subset.algorithm.is_some_and(Algorithm::needs_client_ordinal) {
             return Err(no_client_ordinal());
         }
         Ok(())
+    }
+
+    fn check_checks(&self) -> Result<(), InvalidConfig> {
+        let (hundredth, day) = (Duration::from_millis(10), Duration::from_secs(24 * 3600));
+        let ChecksConfig { every, timeout, silences_max, visit_every, jitter } = self.checks;
+        if let Some(after) = self.idle.after {
+            InvalidConfig::unless_in_range("idle.after", after, hundredth, day)?;
+        }
+        InvalidConfig::unless_in_range("checks.every", every, hundredth, Duration::from_secs(3600))?;
+        InvalidConfig::unless_in_range("checks.timeout", timeout, Duration::from_millis(1), every)?;
+        InvalidConfig::unless_in_range("checks.silences_max", silences_max, 1, 100)?;
+        InvalidConfig::unless_in_range("checks.visit_every", visit_every, hundredth, day)?;
+        InvalidConfig::unless_in_range("checks.jitter", jitter, 0.0, 0.9)?;
+        InvalidConfig::unless_in_range("probes.per_request", self.probes.per_request, 0.0, 100.0)?;
+        InvalidConfig::unless_in_range("probes.per_second", self.probes.per_second, 0.0, 1e6)
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! At the limit another backend is picked; nothing ever waits here unseen. Streams are counted apart, so that a few
 //! that stay open for hours do not use up the room of short requests. Both counts share one word: one atomic
-//! operation takes, one gives back, and a look at the load is one read. So does the mark that nothing may begin any
-//! more (A4): a thread that still holds an old picker cannot begin on a backend whose notice has been handled.
+//! operation takes, one gives back, and a look at the load is one read. So do three marks. *Shut*: nothing may begin any
+//! more (A4); a thread that still holds an old picker cannot begin on a backend whose notice has been handled. *Asleep*:
+//! there is no connection (A8); policies see an idle backend, but nothing can begin before it is connected again.
+//! *Wanted*: a request would have gone there.
 
 use crate::Kind;
 use crate::sync::{AtomicU64, Ordering};
@@ -24,7 +26,7 @@ impl Limits {
     }
 }
 
-/// Open exchanges on one backend: requests in the low half, streams in the high half, the mark in the highest bit.
+/// Open exchanges on one backend: requests in the low half, streams in the high half, the marks in the highest bits.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight(AtomicU64);
 
@@ -33,7 +35,7 @@ impl InFlight {
     pub(crate) fn try_start(&self, kind: Kind, limit: u32) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            if !has_room(seen, kind, limit) {
+            if !has_room(seen, kind, limit) || seen & ASLEEP != 0 {
                 return false;
             }
             // Never add first and look after: a second thread would see a place taken that is given right back.
@@ -64,6 +66,35 @@ impl InFlight {
         }
     }
 
+    /// From when this returns `true` nothing begins here until [`InFlight::wake`]; `false` where something is open.
+    pub(crate) fn try_sleep(&self) -> bool {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            if seen & !MARKS != 0 {
+                return false;
+            }
+            match self.0.compare_exchange_weak(seen, seen | ASLEEP, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Requests may begin again, as far as it is not shut.
+    pub(crate) fn wake(&self) {
+        self.0.fetch_and(!(ASLEEP | WANTED), Ordering::AcqRel);
+    }
+
+    /// A request would have gone here; says whether it is the first.
+    pub(crate) fn want(&self) -> bool {
+        // Read first: all requests that come before the connection does share it.
+        !self.is_wanted() && self.0.fetch_or(WANTED, Ordering::AcqRel) & WANTED == 0
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.load(Ordering::Acquire) & WANTED != 0
+    }
+
     /// Requests and streams open now, if there is room for one more of this kind.
     pub(crate) fn counts_with_room(&self, kind: Kind, limit: u32) -> Option<(u32, u32)> {
         let word = self.0.load(Ordering::Relaxed);
@@ -88,7 +119,7 @@ const fn unit(kind: Kind) -> u64 {
 const fn count(word: u64, kind: Kind) -> u32 {
     match kind {
         Kind::Unary => word as u32,
-        Kind::Stream => ((word & !SHUT) >> 32) as u32,
+        Kind::Stream => ((word & !MARKS) >> 32) as u32,
     }
 }
 
@@ -96,8 +127,11 @@ const fn has_room(word: u64, kind: Kind, limit: u32) -> bool {
     word & SHUT == 0 && count(word, kind) < limit
 }
 
-/// No count comes near it: a million is the most that can be set.
+/// No count comes near them: a million is the most that can be set.
 const SHUT: u64 = 1 << 63;
+const ASLEEP: u64 = 1 << 62;
+const WANTED: u64 = 1 << 61;
+const MARKS: u64 = SHUT | ASLEEP | WANTED;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -133,5 +167,22 @@ mod tests {
         open.set_shut(false);
         assert!(open.try_start(Kind::Unary, 9));
         assert_eq!(open.counts_with_room(Kind::Unary, 9), Some((1, 0)));
+    }
+
+    #[test]
+    fn it_falls_asleep_only_while_nothing_is_open_and_is_wanted_once() {
+        let open = InFlight::default();
+        assert!(open.try_start(Kind::Stream, 9));
+        assert!(!open.try_sleep());
+
+        open.finish(Kind::Stream);
+        assert!(open.try_sleep());
+        assert!(!open.try_start(Kind::Unary, 9));
+        assert_eq!(open.counts_with_room(Kind::Unary, 9), Some((0, 0)), "policies see an idle backend");
+        assert_eq!([open.want(), open.want(), open.is_wanted()], [true, false, true]);
+
+        open.wake();
+        assert!(open.try_start(Kind::Unary, 9) && !open.is_wanted());
+        assert_eq!(open.counts(), (1, 0));
     }
 }

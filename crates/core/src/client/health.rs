@@ -9,8 +9,9 @@
 //!      └──────────── lost ───────────┴────────────── lost ──────────┘
 //! ```
 //!
-//! A client has a connection exactly while the state is not *refusing*. Nothing but a new connection leads out of
-//! *refusing*: a notice that arrives without one is late news of a connection that is gone.
+//! A client has a connection while the state is not *refusing*, or has let go of it because nobody used it (`vigil.rs`):
+//! an inactive backend is still healthy or a lame duck, and datagrams tell it. Nothing but a new connection leads out
+//! of *refusing*: a notice that arrives without one is late news of a connection that is gone.
 
 use crate::Readiness;
 
@@ -19,9 +20,9 @@ use crate::Readiness;
 pub enum BackendState {
     /// No connection: not there yet, gone, or unreachable.
     Refusing,
-    /// Connected and willing.
+    /// Willing, and connected or inactive.
     Healthy,
-    /// Connected, serves what arrives, asks for nothing new.
+    /// Connected or inactive, serves what arrives, asks for nothing new.
     LameDuck,
 }
 

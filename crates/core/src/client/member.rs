@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use super::config::BackoffConfig;
 use super::health::{BackendState, HealthEvent};
-use crate::{Rng, Time};
+use super::vigil::Vigil;
+use crate::{Notice, Rng, Time};
 
 /// One backend of the subset, or one that stands in.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +20,11 @@ pub(crate) struct Member {
     pub(crate) retry_at: Option<Time>,
     /// Another stands in for it, until it is healthy again.
     pub(crate) written_off: bool,
-    /// When the present connection was made.
+    /// When the present or, while it is inactive, the last connection was made.
     connected_at: Option<Time>,
     backoff: Backoff,
+    /// Whether it is connected to, or how it is watched instead.
+    pub(crate) vigil: Vigil,
 }
 
 impl Member {
@@ -35,6 +38,7 @@ impl Member {
             written_off: false,
             connected_at: None,
             backoff: Backoff::default(),
+            vigil: Vigil::new(now),
         }
     }
 
@@ -58,6 +62,17 @@ impl Member {
         }
     }
 
+    /// Takes in what a datagram said, unless it is late.
+    pub(crate) fn on_datagram(&mut self, now: Time, notice: Notice, config: &BackoffConfig, rng: &mut Rng) {
+        if notice.announcement.is_some_and(|said| self.vigil.is_news(said)) {
+            self.on_event(now, HealthEvent::Told(notice.readiness), config, rng);
+        }
+    }
+
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.state == BackendState::Healthy
+    }
+
     /// Looks whether another should stand in for it: it asked for nothing new, or has been away for too long. Says
     /// whether that is news.
     pub(crate) fn look(&mut self, now: Time, replace_after: Duration) -> bool {
@@ -74,7 +89,7 @@ impl Member {
     pub(crate) fn next_timeout(&self, replace_after: Duration) -> Option<Time> {
         let waits = self.state == BackendState::Refusing && !self.written_off;
         let write_off = waits.then(|| self.since + replace_after);
-        [self.retry_at, write_off].into_iter().flatten().min()
+        [self.retry_at, write_off, self.vigil.next_timeout()].into_iter().flatten().min()
     }
 
     /// The clock jumped back from `before` to `now`: everything keeps its distance.
@@ -82,5 +97,6 @@ impl Member {
         self.since = self.since.moved(before, now);
         self.connected_at = self.connected_at.map(|at| at.moved(before, now));
         self.retry_at = self.retry_at.map(|at| at.moved(before, now));
+        self.vigil.on_clock_jump(before, now);
     }
 }

@@ -17,26 +17,32 @@ mod config;
 mod health;
 mod lease;
 mod member;
+mod probes;
 mod roster;
 pub mod subset;
+mod vigil;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use backend::{BackendId, BackendList, BackendSpec, BadBackends};
-pub use config::{BackoffConfig, ClientConfig, ErrorsConfig, FlowConfig, SubsetConfig};
+pub use config::{
+    BackoffConfig, ChecksConfig, ClientConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
+};
 pub use health::{BackendState, HealthEvent};
 pub use pick::PolicyName;
+use picker::Candidate;
 pub use picker::{Local, Picker, Ticket};
 pub use refusal::Refusal;
 
 use crate::snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts};
 use crate::time::CLOCK_JUMP;
-use crate::{InvalidConfig, LoadReport, Readiness, RequestMeta, Rng, Time};
+use crate::{Announcement, Greeting, InvalidConfig, LoadReport, Notice, RequestMeta, Rng, Time};
 use errors::Forgetting;
 use flow::Limits;
 use pick::Policy;
-use roster::Roster;
+use probes::ProbeBudget;
+use roster::{Roster, Told};
 use subset::{Algorithm, ClientIdentity, Dealer};
 
 /// What the driver must do; drained after every call into the brain.
@@ -47,16 +53,33 @@ pub enum Action {
     /// Not used any more: close the connection once what is in flight there has ended. The brain has forgotten it:
     /// nothing more is to be told of this connection, or its end would be taken for the end of a later one.
     Disconnect(BackendId),
-    /// Ask the backend how it is and tell [`Client::handle_report`]; the policy would like to know. No answer is no
-    /// news.
+    /// Not used for now (A8): close the connection once what is in flight there has ended, and tell nothing more of it.
+    /// The brain knows the backend still and will want it checked, so whatever that takes is kept.
+    Deactivate(BackendId),
+    /// Ask the backend how it is, without a connection, and tell [`Client::handle_checked`]. It is told which
+    /// announcement was [heard](Client::heard) last. No answer is no news; the brain counts silences itself.
     Check(BackendId),
+}
+
+/// What a backend answered to a check.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Checked {
+    /// Whether it wants requests.
+    pub notice: Notice,
+    /// Whether it remembers who asked, and will say unasked when that changes.
+    pub remembered: bool,
+    /// How it is.
+    pub report: LoadReport,
 }
 
 impl Action {
     /// The backend it is about.
     pub fn backend(self) -> BackendId {
         match self {
-            Action::Connect(backend) | Action::Disconnect(backend) | Action::Check(backend) => backend,
+            Action::Connect(backend)
+            | Action::Disconnect(backend)
+            | Action::Deactivate(backend)
+            | Action::Check(backend) => backend,
         }
     }
 }
@@ -85,6 +108,7 @@ pub struct Client {
     backends: BackendList,
     algorithm: Algorithm,
     roster: Roster,
+    probes: ProbeBudget,
     policy: Arc<dyn Policy>,
     /// Handed in, so that no change of settings replaces it.
     is_custom_policy: bool,
@@ -118,12 +142,13 @@ impl Client {
     fn with_policy(now: Time, config: ClientConfig, policy: (Arc<dyn Policy>, bool), rng: &mut Rng) -> Self {
         let (policy, is_custom_policy) = policy;
         let mut roster = Roster::default();
-        roster.on_config(now, config.backoff.clone(), config.subset.replace_after);
+        roster.on_config(now, &config, rng);
         Client {
             drawn: rng.next_u64(),
             backends: BackendList::empty(),
             algorithm: config.subset.algorithm.unwrap_or(Algorithm::Random),
             roster,
+            probes: ProbeBudget::default(),
             refit_at: policy.refit_period().map(|period| now + period),
             policy,
             is_custom_policy,
@@ -156,18 +181,51 @@ impl Client {
     }
 
     /// A connection asked for by [`Action::Connect`] stands, and this is what the backend said on it first.
-    pub fn handle_connected(&mut self, now: Time, backend: BackendId, said: Readiness) -> Option<StateChange> {
-        self.on_event(now, backend, HealthEvent::Connected(said))
+    pub fn handle_connected(
+        &mut self,
+        now: Time,
+        backend: BackendId,
+        said: impl Into<Greeting>,
+    ) -> Option<StateChange> {
+        self.on_event(now, backend, |roster, now, rng| roster.on_connected(now, backend, said.into(), rng))
     }
 
-    /// The backend wants requests from now on, or wants no more (A4, A7).
-    pub fn handle_readiness(&mut self, now: Time, backend: BackendId, said: Readiness) -> Option<StateChange> {
-        self.on_event(now, backend, HealthEvent::Told(said))
+    /// The backend said on its connection that it wants requests from now on, or no more (A4, A7).
+    pub fn handle_readiness(&mut self, now: Time, backend: BackendId, said: impl Into<Notice>) -> Option<StateChange> {
+        self.on_event(now, backend, |roster, now, rng| roster.on_told(now, backend, said.into(), rng))
+    }
+
+    /// The backend said so unasked and without a connection (A5). When this returns nothing begins there against it;
+    /// the check that follows acknowledges.
+    pub fn handle_pushed(&mut self, now: Time, backend: BackendId, said: Notice) -> Option<StateChange> {
+        self.on_event(now, backend, |roster, now, rng| roster.on_pushed(now, backend, said, rng))
+    }
+
+    /// The backend answered an [`Action::Check`].
+    pub fn handle_checked(&mut self, now: Time, backend: BackendId, said: &Checked) -> Option<StateChange> {
+        self.on_event(now, backend, |roster, now, rng| roster.on_checked(now, backend, said, rng))
+    }
+
+    /// The backend does not know the key of an [`Action::Check`]: it is connected to some time soon, for a new one.
+    pub fn handle_reset(&mut self, now: Time, backend: BackendId) {
+        self.on_event(now, backend, |roster, now, rng| roster.on_reset(now, backend, rng));
     }
 
     /// The connection ended, or could not be made.
     pub fn handle_lost(&mut self, now: Time, backend: BackendId) -> Option<StateChange> {
-        self.on_event(now, backend, HealthEvent::Lost)
+        self.on_event(now, backend, |roster, now, rng| roster.on_lost(now, backend, rng))
+    }
+
+    /// A request wanted an inactive backend ([`Ticket::wakes`], [`Refusal::Waking`]): such are connected to.
+    pub fn handle_wishes(&mut self, now: Time) {
+        self.on_clock(now);
+        self.roster.on_wishes(self.now, &mut self.rng);
+        self.take_news();
+    }
+
+    /// The last announcement of a backend that was acted on: what an [`Action::Check`] says was heard.
+    pub fn heard(&self, backend: BackendId) -> Option<Announcement> {
+        self.roster.heard(backend)
     }
 
     /// A load report that did not come with an answer. Those that do go to [`Picker::finish`].
@@ -187,7 +245,7 @@ impl Client {
             self.config = before;
             return Err(error);
         }
-        if self.roster.on_config(self.now, self.config.backoff.clone(), self.config.subset.replace_after) {
+        if self.roster.on_config(self.now, &self.config, &mut self.rng) {
             self.replan();
         }
         self.refit_at = policy.refit_period().map(|period| self.now + period);
@@ -199,11 +257,10 @@ impl Client {
     /// Time has passed; to be called at [`Client::poll_timeout`], and harmless at any other time.
     pub fn handle_timeout(&mut self, now: Time) {
         self.on_clock(now);
-        let (connect, news) = self.roster.on_timeout(self.now);
-        self.actions.extend(connect.into_iter().map(Action::Connect));
-        if news {
+        if self.roster.on_timeout(self.now, &mut self.rng) {
             self.replan();
         }
+        self.take_news();
         if self.refit_at.is_some_and(|at| at <= self.now) {
             self.refit_at = self.policy.refit_period().map(|period| self.now + period);
             self.changed = true;
@@ -241,11 +298,9 @@ impl Client {
     pub fn snapshot(&self, now: Time) -> ClientSnapshot {
         let picker = self.picker();
         let among = picker.candidates_for(&NO_REQUEST);
-        let mut healthy = 0..;
+        let places: BTreeMap<_, _> = picker.backends().zip(0..).collect();
         let backends = self.roster.members().map(|(backend, member)| {
-            // Candidates are the healthy members, in the same order.
-            let place = (member.state == BackendState::Healthy).then(|| healthy.next()).flatten();
-            let weight = place.map(|place| self.policy.weight(now, &among, place));
+            let weight = places.get(&backend).map(|&place| self.policy.weight(now, &among, place));
             self.roster.snapshot_of(now, backend, member, weight, picker.forgetting)
         });
         ClientSnapshot {
@@ -256,27 +311,48 @@ impl Client {
             state_changes: self.roster.state_changes(),
             refused: RefusalCounts::new(self.roster.slots().refused()),
             nonsense_reports: self.roster.slots().nonsense(),
+            woken: self.roster.slots().woken(),
+            checks: self.roster.check_counts(),
             backends: backends.collect::<Vec<BackendSnapshot>>(),
         }
     }
 
-    fn on_event(&mut self, now: Time, backend: BackendId, event: HealthEvent) -> Option<StateChange> {
+    fn on_event(
+        &mut self,
+        now: Time,
+        backend: BackendId,
+        happened: impl FnOnce(&mut Roster, Time, &mut Rng) -> Told,
+    ) -> Option<StateChange> {
         self.on_clock(now);
-        let (from, to, news) = self.roster.on_event(self.now, backend, event, &mut self.rng)?;
+        let told = happened(&mut self.roster, self.now, &mut self.rng);
+        self.take_news();
+        let (from, to, news) = told?;
         if news {
             self.replan();
         }
-        (from != to).then(|| {
-            self.changed = true;
-            StateChange { backend, from, to }
-        })
+        (from != to).then_some(StateChange { backend, from, to })
+    }
+
+    fn take_news(&mut self) {
+        let (actions, changed) = self.roster.take_news();
+        self.actions.extend(actions);
+        self.changed |= changed;
     }
 
     fn ask_for_checks(&mut self) {
+        let budget = self.probes.allowed(self.now, self.roster.uses(), &self.config.probes);
+        if budget == 0 {
+            return;
+        }
         let picker = self.picker();
         let among = picker.candidates_for(&NO_REQUEST);
-        let wanted = self.policy.wants_checked(self.now, &among, CHECKS_MAX, &mut self.rng);
-        self.actions.extend(wanted.into_iter().take(CHECKS_MAX).map(Action::Check));
+        let mut wanted = self.policy.wants_checked(self.now, &among, budget, &mut self.rng);
+        wanted.truncate(budget);
+        self.probes.spend(wanted.len());
+        for backend in wanted {
+            self.roster.check(backend);
+        }
+        self.take_news();
     }
 
     /// Connects to whom it should be connected to now, and lets go of the others.
@@ -289,9 +365,14 @@ impl Client {
 
     fn picker(&self) -> Picker {
         let flow = &self.config.flow;
+        let mut candidates: Vec<Candidate> = self.roster.candidates(false).collect();
+        let awake = candidates.len();
+        candidates.extend(self.roster.candidates(true));
         Picker {
             slots: Arc::clone(self.roster.slots()),
-            candidates: self.roster.candidates().collect(),
+            candidates: candidates.into_boxed_slice(),
+            awake,
+            is_waking: self.roster.is_waking(),
             policy: Arc::clone(&self.policy),
             limits: Limits { active_max: flow.active_max, streams_max: flow.streams_max },
             forgetting: Forgetting::new(self.config.errors.half_life, flow.active_max),
@@ -323,7 +404,5 @@ impl Client {
 
 /// What a policy sees where it is not asked for a request.
 const NO_REQUEST: RequestMeta = RequestMeta::PLAIN;
-/// Backends checked for a policy each time it is refitted, at most.
-const CHECKS_MAX: usize = 4;
 /// Backends beyond the subset that may stand in, at least; as many as the subset where that is more.
 const SPARES_LEAST: u32 = 8;

@@ -27,7 +27,12 @@ pub(crate) struct Candidate {
 #[derive(Debug)]
 pub struct Picker {
     pub(crate) slots: Arc<Slots>,
+    /// Those with a connection first, then those that are inactive.
     pub(crate) candidates: Box<[Candidate]>,
+    /// How many have a connection.
+    pub(crate) awake: usize,
+    /// Whether more are about to be connected again.
+    pub(crate) is_waking: bool,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) limits: Limits,
     pub(crate) forgetting: Forgetting,
@@ -40,7 +45,17 @@ pub struct Picker {
 impl Picker {
     /// Picks a backend for a request and counts it in.
     pub fn begin(&self, local: &mut Local, now: Time, meta: &RequestMeta, rng: &mut Rng) -> Result<Ticket, Refusal> {
-        self.decide(local, now, meta, rng).inspect_err(|&refusal| self.slots.count_refusal(refusal))
+        self.decide(local, now, meta, rng).inspect_err(|&refusal| {
+            // Whoever waits for a connection is not refused yet.
+            if refusal != Refusal::Waking {
+                self.refuse(refusal);
+            }
+        })
+    }
+
+    /// Counts a refusal that the driver decided: it waited long enough for a backend to wake.
+    pub fn refuse(&self, refusal: Refusal) {
+        self.slots.count_refusal(refusal);
     }
 
     fn decide(&self, local: &mut Local, now: Time, meta: &RequestMeta, rng: &mut Rng) -> Result<Ticket, Refusal> {
@@ -48,7 +63,7 @@ impl Picker {
             return Err(Refusal::TooLate);
         }
         if self.candidates.is_empty() {
-            return Err(Refusal::NoneUsable);
+            return Err(if self.is_waking { Refusal::Waking } else { Refusal::NoneUsable });
         }
         // Read before the candidates are looked at: room that appears meanwhile moves it past what is remembered.
         let room = self.slots.room();
@@ -56,17 +71,34 @@ impl Picker {
             return Err(Refusal::AllFull);
         }
         let among = self.candidates_for(meta);
-        let picked = self.pick_and_start(local, now, &among, rng).ok_or_else(|| {
-            local.remember_all_full(now, self.generation, meta.kind, room);
-            Refusal::AllFull
-        })?;
+        let mut first = self.policy.pick(now, &among, local, rng);
+        // Rare: it is connected to for the next ones, and this request goes to one that stands ready.
+        let inactive = first.take_if(|picked| *picked >= self.awake);
+        let wakes = inactive.is_some_and(|inactive| self.want(inactive));
+        let picked = if first.is_some() || inactive.is_some() {
+            self.pick_and_start(local, now, &among.first(self.awake), first, rng)
+        } else {
+            None
+        };
+        let picked = picked.ok_or_else(|| self.without_room(local, now, meta, room))?;
         let Candidate { backend, slot, .. } = self.candidates[picked];
-        Ok(Ticket { backend, slot, owner: self.owner, position: picked as u32, kind: meta.kind, began: now })
+        Ok(Ticket { backend, slot, owner: self.owner, position: picked as u32, kind: meta.kind, wakes, began: now })
     }
 
-    fn pick_and_start(&self, local: &mut Local, now: Time, among: &Candidates<'_>, rng: &mut Rng) -> Option<usize> {
+    /// `first` is what the policy said already, if it did.
+    fn pick_and_start(
+        &self,
+        local: &mut Local,
+        now: Time,
+        among: &Candidates<'_>,
+        mut first: Option<usize>,
+        rng: &mut Rng,
+    ) -> Option<usize> {
         for _ in 0..LOST_RACES_MAX {
-            let picked = self.policy.pick(now, among, local, rng)?;
+            let picked = match first.take() {
+                Some(picked) => picked,
+                None => self.policy.pick(now, among, local, rng)?,
+            };
             debug_assert!(picked < among.len(), "a policy picked a candidate that is not there");
             if among.try_start(picked) {
                 return Some(picked);
@@ -74,6 +106,29 @@ impl Picker {
         }
         // Other threads keep taking the last place just before this one; any place will do now.
         (0..among.len()).find(|&position| among.try_start(position))
+    }
+
+    /// Nobody with a connection has room: an inactive one is wanted, if there is any.
+    fn without_room(&self, local: &mut Local, now: Time, meta: &RequestMeta, room: u32) -> Refusal {
+        if self.awake < self.candidates.len() {
+            self.want(self.awake);
+            return Refusal::Waking;
+        }
+        if self.is_waking {
+            return Refusal::Waking;
+        }
+        local.remember_all_full(now, self.generation, meta.kind, room);
+        Refusal::AllFull
+    }
+
+    /// Whether this is the first request to want the inactive candidate at `position`.
+    #[cold]
+    fn want(&self, position: usize) -> bool {
+        let is_first = self.candidates.get(position).is_some_and(|inactive| inactive.counts.in_flight.want());
+        if is_first {
+            self.slots.count_woken();
+        }
+        is_first
     }
 
     /// Gives the ticket back: the attempt ended so, and the backend said this of its load.
@@ -110,6 +165,11 @@ impl Picker {
         self.candidates.iter().map(|candidate| candidate.backend)
     }
 
+    /// Whether there is anybody to send to, perhaps after connecting again.
+    pub fn is_usable(&self) -> bool {
+        !self.candidates.is_empty() || self.is_waking
+    }
+
     /// How many backends can be picked.
     pub fn len(&self) -> usize {
         self.candidates.len()
@@ -130,6 +190,7 @@ pub struct Ticket {
     owner: u32,
     position: u32,
     kind: Kind,
+    wakes: bool,
     began: Time,
 }
 
@@ -143,6 +204,12 @@ impl Ticket {
     /// same order finds the connection without a search.
     pub fn position(&self) -> usize {
         self.position as usize
+    }
+
+    /// Whether it wanted an inactive backend, as the first to do so: the driver calls
+    /// [`Client::handle_wishes`](super::Client::handle_wishes) soon.
+    pub fn wakes(&self) -> bool {
+        self.wakes
     }
 
     /// When it began.

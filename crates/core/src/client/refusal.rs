@@ -11,11 +11,14 @@ pub enum Refusal {
     AllFull,
     /// No backend of the subset is connected and willing. Lame ducks are not asked, although they would serve.
     NoneUsable,
+    /// Every usable backend is inactive (A8), and the connection to one is being made: not a last word. The driver waits
+    /// for the next picker and begins again; it says so to the caller only when that takes too long.
+    Waking,
 }
 
 impl Refusal {
     /// In the order of [`Refusal::index`].
-    pub const ALL: [Refusal; 3] = [Refusal::TooLate, Refusal::AllFull, Refusal::NoneUsable];
+    pub const ALL: [Refusal; 4] = [Refusal::TooLate, Refusal::AllFull, Refusal::NoneUsable, Refusal::Waking];
 
     /// A place in an array.
     pub const fn index(self) -> usize {
@@ -28,6 +31,7 @@ impl Refusal {
             Refusal::TooLate => "too_late",
             Refusal::AllFull => "all_full",
             Refusal::NoneUsable => "none_usable",
+            Refusal::Waking => "waking",
         }
     }
 }
@@ -38,6 +42,7 @@ impl fmt::Display for Refusal {
             Refusal::TooLate => "deadline passed before the request was sent",
             Refusal::AllFull => "every usable backend is at its limit of requests in flight; try again later",
             Refusal::NoneUsable => "no backend is connected and willing",
+            Refusal::Waking => "every usable backend is inactive and none could be connected to in time",
         })
     }
 }

@@ -33,9 +33,15 @@ impl Slot {
         std::array::from_fn(|index| self.ended[index].load(Ordering::Relaxed))
     }
 
+    /// Attempts that ended: while nothing is in flight and this stands still, nobody used the backend.
+    pub(crate) fn uses(&self) -> u64 {
+        self.ended().iter().fold(0, |sum, &count| sum.wrapping_add(count))
+    }
+
     /// Makes it a fresh place for another backend. Only while nothing is in flight.
     pub(crate) fn clear(&self) {
         debug_assert_eq!(self.in_flight.counts(), (0, 0), "a slot in use was given away");
+        self.in_flight.wake();
         self.errors.clear();
         self.report.clear();
         for count in &self.ended {
@@ -52,6 +58,7 @@ pub(crate) struct Slots {
     room: AtomicU32,
     refused: [AtomicU64; Refusal::ALL.len()],
     nonsense: AtomicU64,
+    woken: AtomicU64,
 }
 
 impl Slots {
@@ -90,6 +97,14 @@ impl Slots {
         if fields > 0 {
             self.nonsense.fetch_add(u64::from(fields), Ordering::Relaxed);
         }
+    }
+
+    pub(crate) fn count_woken(&self) {
+        self.woken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn woken(&self) -> u64 {
+        self.woken.load(Ordering::Relaxed)
     }
 
     pub(crate) fn nonsense(&self) -> u64 {

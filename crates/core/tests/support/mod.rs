@@ -28,6 +28,8 @@ pub(crate) fn meta() -> RequestMeta {
 pub(crate) fn config(policy: PolicyName) -> ClientConfig {
     let mut config = ClientConfig { policy, ..ClientConfig::default() };
     config.subset.size = 131_072;
+    // Whoever tests inactive backends sets it.
+    config.idle.after = None;
     config
 }
 
@@ -38,7 +40,7 @@ pub(crate) fn connect_all(client: &mut Client, now: Time) -> Option<Arc<Picker>>
             Action::Connect(backend) => {
                 client.handle_connected(now, backend, Readiness::Ready);
             }
-            Action::Disconnect(_) | Action::Check(_) => {}
+            Action::Disconnect(_) | Action::Deactivate(_) | Action::Check(_) => {}
         }
     }
     client.poll_picker()

@@ -16,7 +16,7 @@ impl World<'_> {
         while let Some(action) = self.clients[client as usize].brain.poll_action() {
             match action {
                 Action::Connect(backend) => self.dial(client, backend.0 as u32),
-                Action::Disconnect(backend) => self.let_go(client, backend),
+                Action::Disconnect(backend) | Action::Deactivate(backend) => self.let_go(client, backend),
                 Action::Check(backend) => self.send_check(client, backend),
             }
         }

@@ -25,6 +25,11 @@ impl<'a> Candidates<'a> {
         Candidates { list, request, limit, forgetting }
     }
 
+    /// Only the first so many.
+    pub(crate) fn first(&self, count: usize) -> Candidates<'a> {
+        Candidates { list: &self.list[..count.min(self.list.len())], ..*self }
+    }
+
     /// The request that is to be placed; a plain one where there is none, as in [`Policy::refit`](super::Policy::refit).
     pub fn request(&self) -> &RequestMeta {
         self.request

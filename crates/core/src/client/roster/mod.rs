@@ -6,20 +6,24 @@
 //!
 //! Nobody healthy goes before enough of those who replace them are healthy: a new dealing empties no picker.
 
+mod events;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Action;
 use super::backend::BackendId;
-use super::config::BackoffConfig;
+use super::config::{BackoffConfig, ClientConfig};
 use super::errors::Forgetting;
-use super::health::{BackendState, HealthEvent};
 use super::lease::SlotLease;
 use super::member::Member;
 use super::picker::Candidate;
 use super::slots::Slots;
-use crate::snapshot::BackendSnapshot;
-use crate::{LoadReport, Rng, Time};
+use super::vigil::{Link, VigilSettings};
+use crate::snapshot::{BackendSnapshot, CheckCounts, CheckedBy, LinkState};
+use crate::{Announcement, LoadReport, Rng, Time};
+pub(crate) use events::Told;
 
 /// The backends in use, by id.
 #[derive(Debug, Default)]
@@ -35,7 +39,13 @@ pub(crate) struct Roster {
     schedule: BTreeSet<(Time, BackendId)>,
     lease: SlotLease,
     backoff: BackoffConfig,
+    vigil: VigilSettings,
     replace_after: Duration,
+    /// What the driver must do.
+    actions: Vec<Action>,
+    /// Candidates are not what they were.
+    changed: bool,
+    counts: CheckCounts,
     /// How often a backend went from one state to another: `[from][to]`.
     changes: [[u64; 3]; 3],
 }
@@ -49,8 +59,13 @@ pub(crate) struct Plan {
 
 impl Roster {
     /// Other settings; says whether [`Roster::replan`] has something to do.
-    pub(crate) fn on_config(&mut self, now: Time, backoff: BackoffConfig, replace_after: Duration) -> bool {
-        (self.backoff, self.replace_after) = (backoff, replace_after);
+    pub(crate) fn on_config(&mut self, now: Time, config: &ClientConfig, rng: &mut Rng) -> bool {
+        self.backoff = config.backoff.clone();
+        self.vigil = VigilSettings { idle: config.idle.clone(), checks: config.checks.clone() };
+        self.replace_after = config.subset.replace_after;
+        for member in self.members.values_mut() {
+            member.vigil.on_config(now, &self.vigil, rng);
+        }
         self.look_again(now, now)
     }
 
@@ -115,51 +130,15 @@ impl Roster {
         wanted
     }
 
-    /// The state before and after, and whether [`Roster::replan`] has something to do; `None` for a stranger.
-    pub(crate) fn on_event(
-        &mut self,
-        now: Time,
-        backend: BackendId,
-        event: HealthEvent,
-        rng: &mut Rng,
-    ) -> Option<(BackendState, BackendState, bool)> {
-        self.unschedule(backend);
-        let member = self.members.get_mut(&backend)?;
-        let before = member.state;
-        member.on_event(now, event, &self.backoff, rng);
-        let news = member.look(now, self.replace_after);
-        let (after, slot) = (member.state, member.slot);
-        self.reschedule(backend);
-        if before != after {
-            self.set_shut(slot, after != BackendState::Healthy);
-            self.changes[before as usize][after as usize] += 1;
-        }
-        Some((before, after, news || !self.leaving.is_empty()))
+    /// What the driver must do since this was last asked, and whether candidates changed.
+    pub(crate) fn take_news(&mut self) -> (Vec<Action>, bool) {
+        (std::mem::take(&mut self.actions), std::mem::take(&mut self.changed))
     }
 
     pub(crate) fn on_report(&self, now: Time, backend: BackendId, report: &LoadReport) {
         if let Some(slot) = self.members.get(&backend).and_then(|member| self.slots().get(member.slot)) {
             self.slots().count_nonsense(slot.report.tell(now, report));
         }
-    }
-
-    /// Those whose time to connect has come, and whether someone was written off.
-    pub(crate) fn on_timeout(&mut self, now: Time) -> (Vec<BackendId>, bool) {
-        let (mut connect, mut news) = (Vec::new(), false);
-        while let Some((_, backend)) = self.schedule.first().copied().filter(|(at, _)| *at <= now) {
-            self.unschedule(backend);
-            let Some(member) = self.members.get_mut(&backend) else { break };
-            if member.retry_at.is_some_and(|at| at <= now) {
-                member.retry_at = None;
-                connect.push(backend);
-            }
-            news |= member.look(now, self.replace_after);
-            self.reschedule(backend);
-        }
-        if self.lease.next_timeout().is_some_and(|at| at <= now) {
-            self.lease.free_rested(now);
-        }
-        (connect, news)
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
@@ -194,12 +173,31 @@ impl Roster {
             .filter_map(|backend| Some((*backend, self.members.get(backend)?)))
     }
 
-    /// Connected and willing, in the same order.
-    pub(crate) fn candidates(&self) -> impl Iterator<Item = Candidate> {
-        let healthy = self.members().filter(|(_, member)| member.is_healthy());
-        healthy.filter_map(|(backend, &Member { slot, .. })| {
+    /// Willing, in the same order: those with a connection, or those that are inactive.
+    pub(crate) fn candidates(&self, are_inactive: bool) -> impl Iterator<Item = Candidate> {
+        let usable = self.members().filter(move |(_, member)| {
+            let is_there = if are_inactive { member.vigil.is_inactive() } else { member.vigil.is_connected() };
+            member.is_healthy() && is_there
+        });
+        usable.filter_map(|(backend, &Member { slot, .. })| {
             Some(Candidate { backend, slot, counts: Arc::clone(self.slots().get(slot)?) })
         })
+    }
+
+    /// Whether one that is willing is about to be connected again.
+    pub(crate) fn is_waking(&self) -> bool {
+        self.members.values().any(|member| member.is_healthy() && member.vigil.link == Link::Waking)
+    }
+
+    /// Attempts that have ended on those that are members now.
+    pub(crate) fn uses(&self) -> u64 {
+        let slots = self.members.values().filter_map(|member| self.slots().get(member.slot));
+        slots.fold(0, |sum, slot| sum.wrapping_add(slot.uses()))
+    }
+
+    /// The last announcement of a backend that was acted on.
+    pub(crate) fn heard(&self, backend: BackendId) -> Option<Announcement> {
+        self.members.get(&backend)?.vigil.heard
     }
 
     pub(crate) fn holds(&self, backend: BackendId) -> bool {
@@ -212,6 +210,10 @@ impl Roster {
 
     pub(crate) fn wished(&self) -> usize {
         self.wished
+    }
+
+    pub(crate) fn check_counts(&self) -> CheckCounts {
+        self.counts
     }
 
     pub(crate) fn state_changes(&self) -> [[u64; 3]; 3] {
@@ -227,12 +229,26 @@ impl Roster {
         forgetting: Forgetting,
     ) -> BackendSnapshot {
         let slot = self.slots().get(member.slot);
+        let vigil = &member.vigil;
         let (active, streams) = slot.map_or((0, 0), |slot| slot.in_flight.counts());
         BackendSnapshot {
             backend,
             state: member.state,
             since: member.since,
             retry_at: member.retry_at,
+            link: match vigil.link {
+                Link::None => LinkState::Connecting,
+                Link::Kept | Link::Parting => LinkState::Connected,
+                Link::Inactive | Link::Visiting => LinkState::Inactive,
+                Link::Waking => LinkState::Waking,
+            },
+            checked_by: match vigil.link {
+                Link::None | Link::Waking => CheckedBy::Nothing,
+                Link::Kept | Link::Parting => CheckedBy::Connection,
+                Link::Inactive | Link::Visiting if vigil.is_visited() => CheckedBy::Visits,
+                Link::Inactive | Link::Visiting => CheckedBy::Datagrams,
+            },
+            silences: vigil.silences,
             active,
             streams,
             recent_errors: slot.map_or(0, |slot| slot.errors.count(now, forgetting)),
@@ -247,15 +263,10 @@ impl Roster {
         self.leaving.remove(&backend);
         self.unschedule(backend);
         if let Some(member) = self.members.remove(&backend) {
-            self.set_shut(member.slot, true);
+            if let Some(slot) = self.slots().get(member.slot) {
+                slot.in_flight.set_shut(true);
+            }
             self.lease.give_back(now, member.slot);
-        }
-    }
-
-    /// At once and for every thread, whichever picker it holds.
-    fn set_shut(&self, slot: u32, shut: bool) {
-        if let Some(slot) = self.slots().get(slot) {
-            slot.in_flight.set_shut(shut);
         }
     }
 
@@ -273,11 +284,5 @@ impl Roster {
 
     fn next_of(&self, backend: BackendId) -> Option<Time> {
         self.members.get(&backend)?.next_timeout(self.replace_after)
-    }
-}
-
-impl Member {
-    fn is_healthy(&self) -> bool {
-        self.state == BackendState::Healthy
     }
 }
