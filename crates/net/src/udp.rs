@@ -1,7 +1,5 @@
 //! Datagrams as the system has them: one socket, answers leaving from the address that was asked.
 
-pub(crate) mod pace;
-
 use std::fmt;
 use std::future::Future;
 use std::io;
