@@ -114,7 +114,10 @@ impl World {
     }
 
     fn announce(&mut self, backend: BackendId, readiness: Readiness) {
-        self.servers.get_mut(&backend).unwrap().handle_clients(self.now, Clients { unacknowledged: 1, silent: 0 });
+        self.servers
+            .get_mut(&backend)
+            .unwrap()
+            .handle_clients(self.now, Clients { unacknowledged: 1, silent: 0, unreached: 0 });
         self.at(DELAY, Event::Told(backend, readiness));
     }
 

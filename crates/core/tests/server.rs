@@ -47,7 +47,7 @@ fn stopping_waits_for_requests_acknowledgements_and_its_least_time() {
     server.handle_ready(NOW);
     let running = admit(&server, NOW).unwrap();
     server.handle_stop(NOW);
-    server.handle_clients(NOW, Clients { unacknowledged: 2, silent: 0 });
+    server.handle_clients(NOW, Clients { unacknowledged: 2, silent: 0, unreached: 0 });
     actions(&mut server);
 
     server.handle_timeout(after(5_000));
@@ -72,7 +72,7 @@ fn an_idle_server_still_waits_for_late_requests_of_clients_that_cannot_acknowled
     server.handle_ready(NOW);
     server.handle_stop(NOW);
     actions(&mut server);
-    server.handle_clients(NOW, Clients { unacknowledged: 0, silent: 1 });
+    server.handle_clients(NOW, Clients { unacknowledged: 0, silent: 1, unreached: 0 });
     server.handle_timeout(after(900));
     assert_eq!(actions(&mut server), []);
     server.handle_timeout(after(1_000));
@@ -94,12 +94,27 @@ fn clients_that_have_all_acknowledged_are_waited_for_briefly() {
 }
 
 #[test]
+fn clients_without_a_connection_are_waited_for_while_they_are_pushed_to() {
+    let mut server = server();
+    server.handle_ready(NOW);
+    server.handle_stop(NOW);
+    actions(&mut server);
+    server.handle_clients(NOW, Clients { unreached: 1, ..Clients::default() });
+    server.handle_timeout(after(600));
+    assert_eq!(actions(&mut server), []);
+
+    server.handle_clients(after(700), Clients::default());
+
+    assert_eq!(actions(&mut server), [ServerAction::Close]);
+}
+
+#[test]
 fn a_silent_client_that_comes_during_the_drain_makes_it_longer() {
     let mut server = server();
     server.handle_ready(NOW);
     server.handle_stop(NOW);
     actions(&mut server);
-    server.handle_clients(after(40), Clients { unacknowledged: 0, silent: 1 });
+    server.handle_clients(after(40), Clients { unacknowledged: 0, silent: 1, unreached: 0 });
     server.handle_timeout(after(500));
     assert_eq!(actions(&mut server), []);
 
@@ -125,7 +140,7 @@ fn a_clock_that_wobbles_does_not_cut_the_drain_short() {
     let mut server = server();
     server.handle_ready(NOW);
     server.handle_stop(NOW);
-    server.handle_clients(NOW, Clients { unacknowledged: 0, silent: 1 });
+    server.handle_clients(NOW, Clients { unacknowledged: 0, silent: 1, unreached: 0 });
     server.handle_timeout(Time::from_millis(999_100));
     server.handle_timeout(after(110));
     assert_eq!(server.snapshot(after(110)).phase, Phase::Stopping);

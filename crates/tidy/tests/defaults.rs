@@ -8,6 +8,7 @@ use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
 use evenkeel_core::client::{
     BackoffConfig, ChecksConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
 };
+use evenkeel_core::server::PeersConfig;
 use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, Time};
 use evenkeel_tidy::{Finding, assert_none, tree};
 
@@ -72,7 +73,9 @@ fn defaults() -> BTreeMap<&'static str, String> {
     let IdleConfig { after } = idle;
     let ChecksConfig { every, timeout, silences_max, visit_every, jitter: checks_jitter } = checks;
     let ProbesConfig { per_request, per_second } = probes;
-    let ServerConfig { drain_least, drain_least_silent, drain_most, drain_poll, close_most } = ServerConfig::default();
+    let ServerConfig { drain_least, drain_least_silent, drain_most, drain_poll, close_most, peers } =
+        ServerConfig::default();
+    let PeersConfig { most: peers_most, forget_after } = peers;
     let RequestMeta { criticality, deadline, attempt, kind, customer } = RequestMeta::default();
     let channel = ChannelConfig::default();
     let none = |is_none: bool| if is_none { "none".to_owned() } else { "some".to_owned() };
@@ -113,6 +116,8 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("server.drain_most", format!("{drain_most:?}")),
         ("server.drain_poll", format!("{drain_poll:?}")),
         ("server.close_most", format!("{close_most:?}")),
+        ("server.peers.most", peers_most.to_string()),
+        ("server.peers.forget_after", format!("{forget_after:?}")),
         ("request.criticality", criticality.to_string()),
         ("request.deadline", none(deadline == Time::NEVER)),
         ("request.attempt", attempt.to_string()),

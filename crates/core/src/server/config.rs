@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::peers::PeersConfig;
 use crate::InvalidConfig;
 
 /// All settings of a server task.
@@ -18,6 +19,8 @@ pub struct ServerConfig {
     pub drain_poll: Duration,
     /// How long connections may take to close before it exits all the same. Default 5 s.
     pub close_most: Duration,
+    /// Clients that ask without a connection.
+    pub peers: PeersConfig,
 }
 
 impl Default for ServerConfig {
@@ -28,6 +31,7 @@ impl Default for ServerConfig {
             drain_most: Duration::from_secs(30),
             drain_poll: Duration::from_millis(10),
             close_most: Duration::from_secs(5),
+            peers: PeersConfig::default(),
         }
     }
 }
@@ -40,6 +44,7 @@ impl ServerConfig {
         InvalidConfig::unless_in_range("drain_least_silent", self.drain_least_silent, self.drain_least, hour)?;
         InvalidConfig::unless_in_range("drain_most", self.drain_most, self.drain_least_silent, hour)?;
         InvalidConfig::unless_in_range("drain_poll", self.drain_poll, millisecond, Duration::from_secs(1))?;
-        InvalidConfig::unless_in_range("close_most", self.close_most, Duration::ZERO, hour)
+        InvalidConfig::unless_in_range("close_most", self.close_most, Duration::ZERO, hour)?;
+        self.peers.check()
     }
 }

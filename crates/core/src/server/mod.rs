@@ -8,6 +8,7 @@ mod refusal;
 
 mod config;
 mod lifecycle;
+mod peers;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use std::time::Duration;
 pub use config::ServerConfig;
 pub use gate::{Admission, Gate, GateLocal};
 pub use lifecycle::Phase;
+pub use peers::{PeerAddress, Peers, PeersConfig, PeersSnapshot, Question, Verdict};
 pub use refusal::ServerRefusal;
 
 use crate::snapshot::ServerSnapshot;
@@ -55,6 +57,8 @@ pub struct Clients {
     pub unacknowledged: u32,
     /// Cannot acknowledge: they watch the standard way, or not at all.
     pub silent: u32,
+    /// Have no connection, and are still being pushed to; ends by itself, see [`Peers`].
+    pub unreached: u32,
 }
 
 /// The slow brain of a server task.
@@ -257,7 +261,7 @@ impl Server {
         self.clients.is_some_and(|clients| {
             let silent = clients.silent > 0;
             let least = if silent { self.config.drain_least_silent } else { self.config.drain_least };
-            clients.unacknowledged == 0 && waited >= least
+            clients.unacknowledged == 0 && clients.unreached == 0 && waited >= least
         })
     }
 

@@ -122,7 +122,7 @@ impl Hub {
             mute += u32::from(watcher.is_mute);
             unacknowledged += u32::from(!watcher.is_mute && watcher.acknowledged < state.sequence);
         }
-        Clients { unacknowledged, silent: state.strangers + u32::from(state.strangers_gone) + mute }
+        Clients { unacknowledged, silent: state.strangers + u32::from(state.strangers_gone) + mute, unreached: 0 }
     }
 
     /// Somebody has connected.
@@ -360,9 +360,9 @@ mod tests {
 
         assert!(matches!(told.try_recv(), Ok(Event::ClientsChanged)));
         assert!(told.try_recv().is_err(), "only one of them was news");
-        assert_eq!(hub.clients(), Clients { unacknowledged: 0, silent: 0 });
+        assert_eq!(hub.clients(), Clients { unacknowledged: 0, silent: 0, unreached: 0 });
         hub.announce(Readiness::LameDuck);
-        assert_eq!(hub.clients(), Clients { unacknowledged: 1, silent: 0 });
+        assert_eq!(hub.clients(), Clients { unacknowledged: 1, silent: 0, unreached: 0 });
     }
 
     #[tokio::test]
@@ -370,14 +370,14 @@ mod tests {
         let (hub, mut told) = serving();
         let (acks, body) = Frames::new(());
         let events = hub.watch(None, body);
-        assert_eq!(hub.clients(), Clients { unacknowledged: 1, silent: 0 });
+        assert_eq!(hub.clients(), Clients { unacknowledged: 1, silent: 0, unreached: 0 });
 
         drop(acks);
 
         assert!(matches!(told.recv().await, Some(Event::ClientsChanged)));
-        assert_eq!(hub.clients(), Clients { unacknowledged: 0, silent: 1 });
+        assert_eq!(hub.clients(), Clients { unacknowledged: 0, silent: 1, unreached: 0 });
         drop(events);
-        assert_eq!(hub.clients(), Clients { unacknowledged: 0, silent: 0 });
+        assert_eq!(hub.clients(), Clients { unacknowledged: 0, silent: 0, unreached: 0 });
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::udp::Datagrams;
+use crate::udp::{Datagrams, Udp};
 
 /// Takes connections: TCP, or what a test puts in its place.
 ///
@@ -128,5 +128,19 @@ impl Accept for TcpListener {
 
     fn detach(stream: TokioIo<TcpStream>) -> io::Result<Detached<TokioIo<TcpStream>>> {
         stream.into_inner().into_std().map(Detached::Free)
+    }
+
+    /// On the same port, or on any where somebody else has that one: clients are told which.
+    fn datagrams(&self) -> io::Result<Option<Arc<dyn Datagrams>>> {
+        let mut address = self.local_addr()?;
+        let bound = match Udp::bind(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                tracing::warn!(%address, "somebody else has this port for datagrams: another one is used");
+                address.set_port(0);
+                Udp::bind(address)
+            }
+            bound => bound,
+        };
+        Ok(Some(Arc::new(bound?)))
     }
 }

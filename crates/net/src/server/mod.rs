@@ -40,6 +40,8 @@ pub use layer::{Layer, Layered, layer};
 pub use listen::{Accept, Detached, Listen};
 pub use serve::Serving;
 
+pub use crate::wire::datagram::{BadSecret, Secret};
+
 use crate::body::BoxError;
 use crate::clock::Clock;
 use connection::connection;

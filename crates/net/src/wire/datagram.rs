@@ -73,6 +73,37 @@ pub enum Malformed {
     Kind,
 }
 
+/// Why a text is no [`Secret`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BadSecret {
+    /// Something that is no hexadecimal digit.
+    Digit {
+        /// After so many bytes.
+        place: usize,
+    },
+    /// Too short to be a secret, or half a byte too long.
+    Length {
+        /// How many digits there are.
+        digits: usize,
+    },
+    /// All bytes are the same.
+    NoChance,
+}
+
+impl fmt::Display for BadSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadSecret::Digit { place } => write!(f, "character {} is no hexadecimal digit", place + 1)?,
+            BadSecret::Length { digits } => write!(f, "{digits} digits: a secret has 64 or more, two for each byte")?,
+            BadSecret::NoChance => f.write_str("all bytes are the same: a secret is drawn by chance")?,
+        }
+        f.write_str("; `openssl rand -hex 32` makes one")
+    }
+}
+
+impl std::error::Error for BadSecret {}
+
 /// A datagram whose tag has not been looked at: only what is needed to find its key.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed<'a> {
@@ -101,10 +132,37 @@ impl Secret {
         Secret(bytes)
     }
 
+    /// As text, for settings and files: at least 32 bytes of chance as hexadecimal digits; more are taken in full.
+    ///
+    /// ```
+    /// use evenkeel::server::Secret;
+    ///
+    /// let secret = Secret::from_hex("6d1f0c5e8b7a49323f1e0d9c8b7a695847362514039281706f5e4d3c2b1a0998")?;
+    /// assert!(Secret::from_hex("c0ffee").is_err());
+    /// # Ok::<(), evenkeel::server::BadSecret>(())
+    /// ```
+    pub fn from_hex(text: &str) -> Result<Secret, BadSecret> {
+        let text = text.trim();
+        if let Some(place) = text.bytes().position(|byte| !byte.is_ascii_hexdigit()) {
+            return Err(BadSecret::Digit { place });
+        }
+        if text.len() < 2 * KEY_LENGTH || !text.len().is_multiple_of(2) {
+            return Err(BadSecret::Length { digits: text.len() });
+        }
+        let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or_default() as u8;
+        let bytes: Vec<u8> = text.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect();
+        // Not to be mistaken for a secret that somebody forgot to fill in.
+        if bytes.iter().all(|byte| *byte == bytes[0]) {
+            return Err(BadSecret::NoChance);
+        }
+        let secret = <[u8; KEY_LENGTH]>::try_from(bytes.as_slice());
+        Ok(Secret(secret.unwrap_or_else(|_| *blake3::hash(&bytes).as_bytes())))
+    }
+
     /// Tells secrets apart and gives nothing away.
     pub fn id(&self) -> u32 {
         let hash = blake3::keyed_hash(&self.0, b"evenkeel datagram secret id");
-        u32::from_be_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+        u32::from_be_bytes(array_at(hash.as_bytes(), 0))
     }
 
     /// The number of the next key: no process of the backend gives out the same one twice.
@@ -113,7 +171,7 @@ impl Secret {
         text[24..32].copy_from_slice(&process.to_be_bytes());
         text[32..].copy_from_slice(&count.to_be_bytes());
         let hash = blake3::keyed_hash(&self.0, &text);
-        u64::from_be_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+        u64::from_be_bytes(array_at(hash.as_bytes(), 0))
     }
 
     /// The key of this number.
@@ -137,7 +195,7 @@ impl Key {
 
     fn tag(&self, bytes: &[u8; LENGTH]) -> [u8; TAG_LENGTH] {
         let hash = blake3::keyed_hash(&self.0, &bytes[..TAG_AT]);
-        *hash.as_bytes().first_chunk().expect("a hash is longer than a tag")
+        array_at(hash.as_bytes(), 0)
     }
 }
 
@@ -265,8 +323,15 @@ impl<'a> Sealed<'a> {
     }
 
     fn field<const N: usize>(&self, at: usize) -> [u8; N] {
-        *self.bytes[at..].first_chunk().expect("the layout is within the length")
+        array_at(self.bytes, at)
     }
+}
+
+/// As many bytes as are asked for, from there on; the layout is within the length.
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[at..at + N]);
+    array
 }
 
 fn widened(tag: [u8; TAG_LENGTH]) -> [u8; 32] {
@@ -295,7 +360,7 @@ fn write_report(report: &LoadReport, into: &mut [u8]) {
 
 /// Whoever keeps it makes nonsense unknown and counts it; only a latency must be a possible one to be a `Duration`.
 fn read_report(from: &[u8]) -> LoadReport {
-    let field = |place: usize| -> [u8; 4] { *from[place * 4..].first_chunk().expect("a report has eight fields") };
+    let field = |place: usize| array_at(from, place * 4);
     let number = |place| Some(f64::from(f32::from_be_bytes(field(place)))).filter(|number| !number.is_nan());
     LoadReport {
         utilization: number(0),

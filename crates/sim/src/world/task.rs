@@ -86,7 +86,7 @@ impl Task {
     pub(crate) fn clients(&self) -> Clients {
         let unacknowledged = self.watchers.iter().filter(|one| !one.is_silent && one.unheard > 0).count();
         let silent = self.watchers.iter().filter(|one| one.is_silent).count();
-        Clients { unacknowledged: unacknowledged as u32, silent: silent as u32 }
+        Clients { unacknowledged: unacknowledged as u32, silent: silent as u32, unreached: 0 }
     }
 
     /// Tells the brain what its cores did since the last reading.

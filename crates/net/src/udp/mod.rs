@@ -1,10 +1,14 @@
 //! Datagrams as the system has them: one socket, answers leaving from the address that was asked.
 
+mod socket;
+
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+
+pub use socket::Udp;
 
 use crate::wire::datagram::LENGTH;
 

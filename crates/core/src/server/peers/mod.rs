@@ -1,0 +1,340 @@
+//! Clients without a connection (A5, A6): who asked lately, and whom a change must still be pushed to.
+//!
+//! Only questions that somebody vouches for come here, and only those that repeat a recent time of this process are
+//! remembered: what was recorded earlier and is sent again changes nothing. The table is bounded, and so is all
+//! that is sent: an announcement goes to everybody remembered at no more than [`PUSHES_A_MILLISECOND`], and again to those
+//! who do not say that they heard it, a few times. Then a client is given up, which is counted: a stopping server is never
+//! held up by one that has gone.
+
+mod config;
+mod pushing;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+pub use config::PeersConfig;
+use pushing::{GIVEN_UP, Pushing};
+
+use crate::Time;
+use crate::time::CLOCK_JUMP;
+
+/// Where a client is, in the driver's own form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerAddress(pub [u8; 18]);
+
+/// A client asks how the server is; somebody vouches for every word of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Who: the number of its key.
+    pub peer: u64,
+    /// Counts its questions.
+    pub sequence: u64,
+    /// Where it asks from.
+    pub address: PeerAddress,
+    /// The last announcement of this process that it has acted on; 0 where there is none.
+    pub heard: u32,
+    /// How long ago the time was that it repeats; `None` where that is of another process.
+    pub age: Option<Duration>,
+    /// How often it asks.
+    pub every: Duration,
+}
+
+/// What to do with a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Answer it.
+    Answer {
+        /// Whether changes are pushed to it from now on. If not it is to ask again, with the time of the answer.
+        remembered: bool,
+    },
+    /// Drop it: this question, or a later one, has been here before.
+    Replayed,
+}
+
+/// How many clients are known, and what became of pushes to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeersSnapshot {
+    /// Remembered now.
+    pub known: u32,
+    /// Being pushed to now.
+    pub unreached: u32,
+    /// Pushes handed out, repeats among them.
+    pub pushes: u64,
+    /// Clients that said they heard what was pushed.
+    pub acknowledged: u64,
+    /// Clients that never did.
+    pub given_up: u64,
+    /// Clients that had been silent for too long.
+    pub forgotten: u64,
+    /// Clients that made room for others.
+    pub evicted: u64,
+    /// Questions that had been here before.
+    pub replayed: u64,
+    /// Questions that did not repeat a recent time of this process.
+    pub unproven: u64,
+}
+
+/// The clients of one server that ask without a connection.
+///
+/// A driver tells it of questions and announcements (`handle_*`), then sends what [`Peers::poll_push`] gives and calls
+/// [`Peers::handle_timeout`] at [`Peers::poll_timeout`].
+///
+/// ```
+/// use evenkeel_core::Time;
+/// use evenkeel_core::server::{PeerAddress, Peers, PeersConfig, Question, Verdict};
+/// use std::time::Duration;
+///
+/// let now = Time::from_secs(1);
+/// let mut peers = Peers::new(now, PeersConfig::default());
+/// let (address, age, every) = (PeerAddress([0; 18]), Some(Duration::from_secs(9)), Duration::from_secs(10));
+/// let question = Question { peer: 7, sequence: 1, address, heard: 0, age, every };
+/// assert_eq!(peers.handle_question(now, &question), Verdict::Answer { remembered: true });
+///
+/// peers.handle_announced(now, 1);
+/// assert_eq!(peers.poll_push(), Some((7, address)));
+/// assert_eq!(peers.unreached(), 1);
+/// ```
+#[derive(Debug)]
+pub struct Peers {
+    config: PeersConfig,
+    known: BTreeMap<u64, Peer>,
+    /// The same, longest silent first.
+    by_silence: BTreeSet<(Time, u64)>,
+    pushing: Pushing,
+    announced: u32,
+    sweep_at: Time,
+    now: Time,
+    counts: PeersSnapshot,
+}
+
+#[derive(Debug)]
+struct Peer {
+    sequence: u64,
+    asked_at: Time,
+    /// When it is pushed to next, while it is.
+    push_at: Time,
+    heard: u32,
+    every_ms: u32,
+    address: PeerAddress,
+    /// How often the last announcement has been pushed to it; `None` where it need not be any more.
+    pushed: Option<u8>,
+}
+
+/// An entry of both tables, and its place in a queue of twice its size.
+const _: () = assert!(size_of::<Peer>() + 8 + 16 + 16 <= 100, "a peer fits into 100 bytes");
+
+impl Peers {
+    /// Nobody has asked yet. The settings are those of a [`ServerConfig`](super::ServerConfig) that was checked.
+    pub fn new(now: Time, config: PeersConfig) -> Self {
+        Peers {
+            config,
+            known: BTreeMap::new(),
+            by_silence: BTreeSet::new(),
+            pushing: Pushing::new(now),
+            announced: 0,
+            sweep_at: now + SWEEP_EVERY,
+            now,
+            counts: PeersSnapshot::default(),
+        }
+    }
+
+    /// Somebody asks: remembers him if the question is of now, and hears what he has heard.
+    pub fn handle_question(&mut self, now: Time, question: &Question) -> Verdict {
+        self.on_clock(now);
+        let known = self.known.get(&question.peer);
+        if known.is_some_and(|peer| question.sequence <= peer.sequence) {
+            self.counts.replayed += 1;
+            return Verdict::Replayed;
+        }
+        if question.age.is_none_or(|age| age > self.config.forget_after) {
+            self.counts.unproven += 1;
+            return Verdict::Answer { remembered: false };
+        }
+        if known.is_none() {
+            self.remember(question);
+        }
+        self.on_asked(question);
+        Verdict::Answer { remembered: true }
+    }
+
+    /// Announcement `number` has been made: everybody remembered who has not heard it is to be pushed to. Without
+    /// effect for a number that is not higher than the last one.
+    pub fn handle_announced(&mut self, now: Time, number: u32) {
+        self.on_clock(now);
+        if number <= self.announced {
+            return;
+        }
+        self.announced = number;
+        self.counts.unreached = 0;
+        self.pushing.clear();
+        for (&key, peer) in &mut self.known {
+            peer.pushed = Some(0);
+            peer.push_at = self.now;
+            self.pushing.add(0, key);
+            self.counts.unreached += 1;
+        }
+    }
+
+    /// Time has passed; to be called at [`Peers::poll_timeout`], and harmless at any other time.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.on_clock(now);
+        while let Some((GIVEN_UP, key)) = self.next_due() {
+            self.pushing.take(GIVEN_UP);
+            self.give_up(key);
+        }
+        if self.sweep_at <= self.now {
+            self.sweep();
+            self.sweep_at = self.now + SWEEP_EVERY;
+        }
+    }
+
+    /// Whom to push the last announcement to now, by key number and address, until `None`.
+    pub fn poll_push(&mut self) -> Option<(u64, PeerAddress)> {
+        loop {
+            if !self.pushing.may_push() {
+                return None;
+            }
+            let (pushed, key) = self.next_due()?;
+            self.pushing.take(pushed);
+            if pushed == GIVEN_UP {
+                self.give_up(key);
+                continue;
+            }
+            let peer = self.known.get_mut(&key)?;
+            peer.pushed = Some(pushed + 1);
+            peer.push_at = self.now + Pushing::wait_after(pushed);
+            self.pushing.add(pushed + 1, key);
+            self.pushing.on_push();
+            self.counts.pushes += 1;
+            return Some((key, peer.address));
+        }
+    }
+
+    /// When to call [`Peers::handle_timeout`], then [`Peers::poll_push`]; `None` while nobody is remembered.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.known.is_empty() {
+            return None;
+        }
+        let next = self.pushing.heads().filter_map(|(_, key)| Some(self.known.get(&key)?.push_at)).min();
+        let next = next.map_or(self.sweep_at, |at| self.pushing.not_before(at).min(self.sweep_at));
+        Some(next)
+    }
+
+    /// Those remembered who are still being pushed to.
+    pub fn unreached(&self) -> u32 {
+        self.counts.unreached
+    }
+
+    /// Everything people and metrics may want to know, as plain data.
+    pub fn snapshot(&self) -> PeersSnapshot {
+        PeersSnapshot { known: self.known.len() as u32, ..self.counts }
+    }
+
+    /// Keeps the latest time; after a jump back, counts on from there.
+    fn on_clock(&mut self, now: Time) {
+        if self.now.since(now) > CLOCK_JUMP {
+            let before = self.now;
+            self.by_silence.clear();
+            for (&key, peer) in &mut self.known {
+                peer.asked_at = peer.asked_at.moved(before, now);
+                peer.push_at = peer.push_at.moved(before, now);
+                self.by_silence.insert((peer.asked_at, key));
+            }
+            self.sweep_at = self.sweep_at.moved(before, now);
+            self.pushing.on_clock_jump(now);
+            self.now = now;
+        }
+        self.now = self.now.max(now);
+        self.pushing.on_time(self.now);
+    }
+
+    /// Makes room if there is none.
+    fn remember(&mut self, question: &Question) {
+        while self.known.len() >= self.config.most as usize {
+            let Some((_, longest_silent)) = self.by_silence.first().copied() else { break };
+            self.remove(longest_silent);
+            self.counts.evicted += 1;
+        }
+        let behind = question.heard < self.announced;
+        let peer = Peer {
+            sequence: 0,
+            asked_at: self.now,
+            push_at: self.now,
+            heard: 0,
+            every_ms: 0,
+            address: question.address,
+            pushed: behind.then_some(0),
+        };
+        self.known.insert(question.peer, peer);
+        if behind {
+            self.pushing.add(0, question.peer);
+            self.counts.unreached += 1;
+        }
+    }
+
+    fn on_asked(&mut self, question: &Question) {
+        let Some(peer) = self.known.get_mut(&question.peer) else { return };
+        self.by_silence.remove(&(peer.asked_at, question.peer));
+        self.by_silence.insert((self.now, question.peer));
+        peer.asked_at = self.now;
+        peer.sequence = question.sequence;
+        peer.address = question.address;
+        peer.every_ms = u32::try_from(question.every.as_millis()).unwrap_or(u32::MAX);
+        // What has not been announced cannot have been heard.
+        peer.heard = peer.heard.max(question.heard.min(self.announced));
+        if peer.heard >= self.announced && peer.pushed.take().is_some() {
+            self.counts.unreached -= 1;
+            self.counts.acknowledged += 1;
+        }
+    }
+
+    /// The one whose turn it is, and how often it has been pushed to; lets go of those who need it no more.
+    fn next_due(&mut self) -> Option<(u8, u64)> {
+        let known = &self.known;
+        self.pushing.drop_stale(|pushed, key| known.get(&key).is_some_and(|peer| peer.pushed == Some(pushed)));
+        let heads = self.pushing.heads().filter_map(|(pushed, key)| Some((known.get(&key)?.push_at, pushed, key)));
+        let (_, pushed, key) = heads.min().filter(|(at, ..)| *at <= self.now)?;
+        Some((pushed, key))
+    }
+
+    fn give_up(&mut self, key: u64) {
+        if self.known.get_mut(&key).is_some_and(|peer| peer.pushed.take().is_some()) {
+            self.counts.unreached -= 1;
+            self.counts.given_up += 1;
+        }
+    }
+
+    fn remove(&mut self, key: u64) {
+        self.give_up(key);
+        if let Some(peer) = self.known.remove(&key) {
+            self.by_silence.remove(&(peer.asked_at, key));
+        }
+    }
+
+    /// Forgets those who have been silent for too long.
+    fn sweep(&mut self) {
+        let (now, most) = (self.now, self.config.forget_after);
+        let is_silent = |key: &u64| {
+            let silence = |peer: &Peer| now.since(peer.asked_at) > peer.patience().min(most);
+            self.known.get(key).is_none_or(silence)
+        };
+        // Nobody is forgotten sooner than that, and the longest silent come first.
+        let long = self.by_silence.iter().take_while(|(at, _)| now.since(*at) > PATIENCE_LEAST.min(most));
+        let silent: Vec<u64> = long.map(|(_, key)| *key).filter(is_silent).collect();
+        self.counts.forgotten += silent.len() as u64;
+        for key in silent {
+            self.remove(key);
+        }
+    }
+}
+
+impl Peer {
+    /// Two of its questions may be lost.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.every_ms.into()) * 3 + PATIENCE_LEAST
+    }
+}
+
+/// A sweep looks at everybody who has been silent for a while: about a millisecond for 50 000.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const PATIENCE_LEAST: Duration = Duration::from_secs(1);
