@@ -35,14 +35,14 @@ impl Post {
             self.with.remove(&backend);
             return false;
         };
-        match self.with.get_mut(&backend).filter(|correspondent| correspondent.is_over(&endpoint)) {
-            Some(correspondent) => correspondent.renew(&introduction),
-            None => {
-                // The old one first: its entry may stand where the new one is to be.
-                self.with.remove(&backend);
-                let Some(correspondent) = endpoint.join(&introduction, backend, events.clone()) else { return false };
-                self.with.insert(backend, correspondent);
-            }
+        let known = self.with.get_mut(&backend).filter(|correspondent| correspondent.is_over(&endpoint));
+        if let Some(correspondent) = known {
+            correspondent.renew(&introduction);
+        } else {
+            // The old one first: its entry may stand where the new one is to be.
+            self.with.remove(&backend);
+            let Some(correspondent) = endpoint.join(&introduction, backend, events.clone()) else { return false };
+            self.with.insert(backend, correspondent);
         }
         if !self.endpoints.iter().any(|known| Arc::ptr_eq(known, &endpoint)) {
             self.endpoints.push(endpoint);

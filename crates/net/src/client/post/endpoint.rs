@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use super::correspondence::{Correspondence, Introduction};
 use crate::client::driver::Event;
-use crate::udp::pace::Pace;
-use crate::udp::{Batch, Datagrams, Received};
+use crate::clock::Clock;
+use crate::udp::{Batch, Datagrams, Pace, Received};
 use crate::wire::datagram::Sealed;
 
 /// Why a datagram that came in was not believed.
@@ -162,7 +162,8 @@ fn hear(table: &mut BTreeMap<Peer, Entered>, now: Instant, received: &Received) 
 
 /// Reads until the endpoint is gone. However many come in, reading them takes a bounded part of a core.
 async fn read(socket: Arc<dyn Datagrams>, endpoint: Weak<Endpoint>) {
-    let (mut batch, mut pace) = (Batch::default(), Pace::new(READ_PER_SECOND, READ_BURST));
+    let (clock, mut pace) = (Clock::new(), Pace::new(READ_PER_SECOND, READ_BURST));
+    let mut batch = Batch::default();
     loop {
         batch.clear();
         if let Err(error) = socket.receive(&mut batch).await {
@@ -173,7 +174,10 @@ async fn read(socket: Arc<dyn Datagrams>, endpoint: Weak<Endpoint>) {
         let Some(endpoint) = endpoint.upgrade() else { return };
         endpoint.hear(Instant::now(), &batch);
         drop(endpoint);
-        pace.allow(batch.len()).await;
+        pace.take(clock.now(), batch.len() as u32);
+        if let Some(at) = pace.opens_at(clock.now()) {
+            tokio::time::sleep_until(clock.instant_of(at)).await;
+        }
     }
 }
 
@@ -290,14 +294,14 @@ mod tests {
     struct Network {
         endpoint: Arc<Endpoint>,
         sent: mpsc::UnboundedReceiver<([u8; LENGTH], SocketAddr)>,
-        send: mpsc::UnboundedSender<(Vec<u8>, SocketAddr)>,
+        arriving: mpsc::UnboundedSender<(Vec<u8>, SocketAddr)>,
     }
 
     fn network() -> Network {
-        let (send, incoming) = mpsc::unbounded_channel();
+        let (arriving, incoming) = mpsc::unbounded_channel();
         let (outgoing, sent) = mpsc::unbounded_channel();
         let socket = Loose { incoming: tokio::sync::Mutex::new(incoming), outgoing };
-        Network { endpoint: Endpoint::new(Arc::new(socket)), sent, send }
+        Network { endpoint: Endpoint::new(Arc::new(socket)), sent, arriving }
     }
 
     fn address(last: u8) -> SocketAddr {
@@ -335,18 +339,18 @@ mod tests {
         let _one = network.endpoint.join(&introduction(2, 20), first, events.clone()).unwrap();
         let two = network.endpoint.join(&introduction(3, 30), second, events.clone()).unwrap();
 
-        network.send.send((b"hello".to_vec(), address(2))).unwrap();
-        network.send.send((push(2, 20), address(3))).unwrap();
-        network.send.send((push(2, 21), address(2))).unwrap();
-        network.send.send((push(3, 30), address(3))).unwrap();
+        network.arriving.send((b"hello".to_vec(), address(2))).unwrap();
+        network.arriving.send((push(2, 20), address(3))).unwrap();
+        network.arriving.send((push(2, 21), address(2))).unwrap();
+        network.arriving.send((push(3, 30), address(3))).unwrap();
 
         let Some(Event::Heard(backend, 30, Heard::Push(_))) = inbox.recv().await else { panic!("not heard") };
         assert_eq!(backend, second);
         assert_eq!(network.endpoint.snapshot().dropped, [1, 0, 0, 2, 0]);
 
         drop(two);
-        network.send.send((push(3, 30), address(3))).unwrap();
-        network.send.send((push(2, 20), address(2))).unwrap();
+        network.arriving.send((push(3, 30), address(3))).unwrap();
+        network.arriving.send((push(2, 20), address(2))).unwrap();
 
         let Some(Event::Heard(backend, 20, _)) = inbox.recv().await else { panic!("not heard") };
         assert_eq!(backend, first, "who has left hears nothing");
@@ -381,8 +385,8 @@ mod tests {
 
         let (question, to) = network.sent.recv().await.unwrap();
         assert_eq!((Sealed::read(&question).unwrap().key(), to), (20, address(9)));
-        network.send.send((push(2, 20), address(2))).unwrap();
-        network.send.send((push(2, 20), address(9))).unwrap();
+        network.arriving.send((push(2, 20), address(2))).unwrap();
+        network.arriving.send((push(2, 20), address(9))).unwrap();
         assert!(matches!(inbox.recv().await, Some(Event::Heard(_, 20, Heard::Push(_)))));
         assert_eq!(network.endpoint.snapshot().dropped[3], 1, "the old address is a stranger's");
     }
@@ -395,10 +399,10 @@ mod tests {
 
         drop(network.endpoint);
         tokio::task::yield_now().await;
-        assert!(!network.send.is_closed());
+        assert!(!network.arriving.is_closed());
         drop(one);
 
-        network.send.closed().await;
+        network.arriving.closed().await;
     }
 
     #[test]
