@@ -106,6 +106,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("channel.ping_every", format!("{:?}", channel.ping_every)),
         ("channel.ping_timeout", format!("{:?}", channel.ping_timeout)),
         ("channel.streams_at_first", channel.streams_at_first.to_string()),
+        ("channel.datagrams", channel.datagrams.to_string()),
         ("channel.replay_most", channel.replay_most.to_string()),
         ("channel.protocol", format!("{:?}", channel.protocol)),
         ("channel.defaults.criticality", channel.defaults.criticality.to_string()),

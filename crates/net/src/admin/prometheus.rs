@@ -3,11 +3,12 @@
 //! Written out from a snapshot at each scrape: there is no registry, so a backend that left leaves no series behind,
 //! and their number is bounded by the subset. A family without a sample still says its name and meaning.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use evenkeel_core::BackendState;
+use evenkeel_core::{BackendState, LinkState};
 
-use super::state::{BackendView, ChannelState, PHASES, ServerState, State};
+use super::state::{BackendView, ChannelState, PHASES, ServerState, Socket, State};
 
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -18,6 +19,8 @@ pub(crate) fn encode(state: &State) -> String {
     text.gauge("evenkeel_uptime_seconds", "Since the admin address was set up.").sample(&[], state.uptime_s);
     let channels: Vec<(Labels<'_>, &ChannelState)> = channel_labels(&state.channels);
     of_channels(&mut text, &channels);
+    of_checks(&mut text, &channels);
+    of_sockets(&mut text, &state.channels);
     of_spread(&mut text, &channels);
     of_backends(&mut text, &channels);
     let servers: Vec<(Labels<'_>, &ServerState)> = server_labels(&state.servers);
@@ -84,6 +87,36 @@ fn of_channels(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
     text.each(channels, |channel| Some(channel.subset.size as f64));
 }
 
+fn of_checks(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
+    text.gauge("evenkeel_client_inactive_backends", "Backends without a connection, since nobody used it.");
+    text.each(channels, |channel| Some(channel.inactive as f64));
+    text.counter("evenkeel_client_woken_total", "Inactive backends that a request wanted.");
+    text.each(channels, |channel| Some(channel.woken as f64));
+    text.counter("evenkeel_client_checks_total", "Checks without a connection, and what came of them.");
+    for (labels, channel) in channels {
+        for (event, count) in &channel.checks.0 {
+            text.sample_with(labels, &[("event", event)], *count as f64);
+        }
+    }
+}
+
+/// Channels share their sockets: each is shown once.
+fn of_sockets(text: &mut Text, channels: &[ChannelState]) {
+    let all = channels.iter().flat_map(|channel| &channel.sockets);
+    let sockets: BTreeMap<&str, &Socket> =
+        all.filter_map(|socket| Some((socket.address.as_deref()?, socket))).collect();
+    text.counter("evenkeel_client_datagrams_dropped_total", "Datagrams that came in and were not believed.");
+    for (address, socket) in &sockets {
+        for (reason, count) in &socket.dropped.0 {
+            text.sample(&[("socket", address), ("reason", reason)], *count as f64);
+        }
+    }
+    text.counter("evenkeel_client_datagrams_unsent_total", "Datagrams that the system would not send.");
+    for (address, socket) in &sockets {
+        text.sample(&[("socket", address)], socket.unsent as f64);
+    }
+}
+
 fn of_spread(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
     let spread = "CPU in use over CPU reserved of the least and most loaded task, and their mean.";
     text.gauge("evenkeel_client_spread_utilization_ratio", spread);
@@ -112,7 +145,17 @@ fn of_backends(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
             }
         }
     }
-    let gauges: [(&'static str, &'static str, Value); 8] = [
+    text.gauge("evenkeel_client_backend_link", "1 for what there is between client and backend, 0 for the rest.");
+    for (labels, channel) in channels {
+        for backend in &channel.backends {
+            for link in LinkState::ALL.map(LinkState::as_str) {
+                let own = [("backend", backend.name.as_str()), ("link", link)];
+                text.sample_with(labels, &own, f64::from(u8::from(link == backend.link)));
+            }
+        }
+    }
+    let gauges: [(&'static str, &'static str, Value); 9] = [
+        ("silences", "Checks in a row that it has not answered.", |one| Some(one.silences.into())),
         ("state_seconds", "How long the backend has been in its state.", |one| Some(one.since_s)),
         ("active_requests", "Requests in flight to the backend.", |one| Some(one.active.into())),
         ("streams", "Streams open to the backend.", |one| Some(one.streams.into())),

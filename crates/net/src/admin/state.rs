@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use evenkeel_core::server::Phase;
 use evenkeel_core::stats::Spread;
-use evenkeel_core::{BackendSnapshot, BackendState, LoadReport, Outcome, Refusal, ServerSnapshot, Time};
+use evenkeel_core::{
+    BackendSnapshot, BackendState, CheckCounts, LinkState, LoadReport, Outcome, Refusal, ServerSnapshot, Time,
+};
 use serde::{Serialize, Serializer};
 
-use crate::client::ChannelSnapshot;
+use crate::client::{ChannelSnapshot, Dropped, EndpointSnapshot};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct State {
@@ -32,6 +34,13 @@ pub(crate) struct ChannelState {
     pub(crate) ended: Counts,
     pub(crate) state_changes: Vec<StateChanges>,
     pub(crate) nonsense_reports: u64,
+    /// Backends without a connection since nobody used it.
+    pub(crate) inactive: usize,
+    /// How often a request wanted one of them.
+    pub(crate) woken: u64,
+    pub(crate) checks: Counts,
+    /// The sockets for datagrams that it uses; channels share them.
+    pub(crate) sockets: Vec<Socket>,
     /// Why the last list of backends was not taken, if it was not.
     pub(crate) list_refused: Option<String>,
     pub(crate) backends: Vec<BackendView>,
@@ -58,6 +67,15 @@ pub(crate) struct SpreadState {
     pub(crate) tasks: usize,
 }
 
+/// What came in on a socket for datagrams and was not believed, and what it would not send.
+#[derive(Debug, Serialize)]
+pub(crate) struct Socket {
+    pub(crate) address: Option<String>,
+    pub(crate) correspondents: usize,
+    pub(crate) dropped: Counts,
+    pub(crate) unsent: u64,
+}
+
 /// How often a backend went from one state to another.
 #[derive(Debug, Serialize)]
 pub(crate) struct StateChanges {
@@ -71,6 +89,9 @@ pub(crate) struct BackendView {
     pub(crate) name: String,
     pub(crate) id: String,
     pub(crate) state: &'static str,
+    pub(crate) link: &'static str,
+    pub(crate) checked_by: &'static str,
+    pub(crate) silences: u32,
     pub(crate) since_s: f64,
     pub(crate) retry_in_s: Option<f64>,
     pub(crate) active: u32,
@@ -163,11 +184,39 @@ impl From<&ChannelSnapshot> for ChannelState {
             ended: Counts(Outcome::ALL.map(|outcome| (outcome.as_str(), together(outcome))).into()),
             state_changes: states.flat_map(|(from, counts)| changes_from(from, counts)).collect(),
             nonsense_reports: client.nonsense_reports,
+            inactive: client.backends.iter().filter(|backend| backend.link == LinkState::Inactive).count(),
+            woken: client.woken,
+            checks: check_counts(client.checks),
+            sockets: snapshot.endpoints.iter().map(Socket::from).collect(),
             list_refused: snapshot.list_refused.clone(),
             backends: backends
                 .map(|(backend, (name, lost))| BackendView::new(snapshot.now, backend, name, lost.as_deref()))
                 .collect(),
             trouble: (!is_usable).then(|| snapshot.trouble()),
+        }
+    }
+}
+
+fn check_counts(counts: CheckCounts) -> Counts {
+    let CheckCounts { sent, answered, silent, resets, pushes, visits } = counts;
+    Counts(vec![
+        ("sent", sent),
+        ("answered", answered),
+        ("silent", silent),
+        ("resets", resets),
+        ("pushes", pushes),
+        ("visits", visits),
+    ])
+}
+
+impl From<&EndpointSnapshot> for Socket {
+    fn from(snapshot: &EndpointSnapshot) -> Self {
+        let reasons = Dropped::ALL.into_iter().zip(snapshot.dropped);
+        Socket {
+            address: snapshot.address.map(|address| address.to_string()),
+            correspondents: snapshot.correspondents,
+            dropped: Counts(reasons.map(|(reason, count)| (reason.as_str(), count)).collect()),
+            unsent: snapshot.unsent,
         }
     }
 }
@@ -205,6 +254,9 @@ impl BackendView {
             name: name.to_owned(),
             id: backend.backend.to_string(),
             state: backend.state.as_str(),
+            link: backend.link.as_str(),
+            checked_by: backend.checked_by.as_str(),
+            silences: backend.silences,
             since_s: seconds(now.since(backend.since)),
             retry_in_s: backend.retry_at.filter(|at| *at != Time::NEVER).map(|at| seconds(at.since(now))),
             active: backend.active,
@@ -295,7 +347,7 @@ const REPORT_FRESH: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_core::BackendId;
+    use evenkeel_core::{BackendId, CheckedBy};
 
     fn backend(state: BackendState, reported: Time, utilization: f64, processors: Option<f64>) -> BackendSnapshot {
         BackendSnapshot {
@@ -303,6 +355,9 @@ mod tests {
             state,
             since: Time::ZERO,
             retry_at: Some(Time::NEVER),
+            link: LinkState::Connected,
+            checked_by: CheckedBy::Connection,
+            silences: 0,
             active: 0,
             streams: 0,
             recent_errors: 0,

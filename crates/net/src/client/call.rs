@@ -29,8 +29,16 @@ pub(super) async fn call(
     let is_head = request.method() == http::Method::HEAD;
     let (mut request, sending) = Sending::new(request, shared.replay_most);
     let mut waits = UNSENT_WAITS.iter();
+    let mut connected_until = None;
     loop {
-        let (counted, sender) = begin(shared, &context, kind)?;
+        let begun = match begin(shared, &context, kind) {
+            Err(CallError::Refused(Refusal::Waking)) => {
+                let until = *connected_until.get_or_insert_with(|| Instant::now() + shared.connect_timeout);
+                begin_once_connected(shared, &context, kind, until).await
+            }
+            begun => begun,
+        };
+        let (counted, sender) = begun?;
         let error = match send(sender, request, deadline).await {
             Ok(answer) => return Ok(answered(answer, counted, deadline, is_head)),
             Err(Ended::Expired) => {
@@ -121,12 +129,38 @@ fn begin(shared: &Arc<Shared>, context: &Resolved, kind: Kind) -> Result<(Counte
         let begun = shared.seat.with(shared, |local, rng| published.picker.begin(local, now, &meta, rng));
         match begun {
             Ok(ticket) => {
+                if ticket.wakes() {
+                    shared.wishes.notify_one();
+                }
                 let sender = published.senders.get(ticket.position()).cloned().flatten();
                 return Ok((Counted::new(Arc::clone(shared), ticket), sender));
             }
             // What this picker knew may be outdated: nothing begins on backends that have left since.
             Err(Refusal::AllFull) if !is_newest(shared, &published) => {}
             Err(refusal) => return Err(CallError::Refused(refusal)),
+        }
+    }
+}
+
+/// Waits until an inactive backend can be sent to, or this long.
+async fn begin_once_connected(
+    shared: &Arc<Shared>,
+    context: &Resolved,
+    kind: Kind,
+    until: Instant,
+) -> Result<(Counted, Option<Sender>), CallError> {
+    let until = context.deadline.map_or(until, |deadline| until.min(deadline));
+    let mut publications = shared.publications.subscribe();
+    loop {
+        // A picker that is published from here on is not missed.
+        publications.mark_unchanged();
+        match begin(shared, context, kind) {
+            Err(CallError::Refused(Refusal::Waking)) => shared.wishes.notify_one(),
+            begun => return begun,
+        }
+        if !matches!(tokio::time::timeout_at(until, publications.changed()).await, Ok(Ok(()))) {
+            shared.published.load().picker.refuse(Refusal::Waking);
+            return Err(CallError::Refused(Refusal::Waking));
         }
     }
 }

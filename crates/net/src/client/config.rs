@@ -36,6 +36,9 @@ pub struct ChannelConfig {
     /// How much of a request's body is kept, in bytes, so that it can be sent again if it certainly never ran.
     /// Default 64 KiB.
     pub replay_most: usize,
+    /// Whether backends are checked by datagrams where they take them. Without, an idle connection is not replaced by
+    /// them but by rare connections. Default true.
+    pub datagrams: bool,
     /// What chance is drawn from. Default: a number of the process's own.
     pub seed: Option<u64>,
 }
@@ -79,6 +82,7 @@ impl Default for ChannelConfig {
             ping_timeout: Duration::from_secs(5),
             streams_at_first: 10,
             replay_most: 64 * 1024,
+            datagrams: true,
             seed: None,
         }
     }

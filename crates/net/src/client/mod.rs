@@ -8,6 +8,7 @@ mod error;
 mod http2;
 mod link;
 mod local;
+mod post;
 mod replay;
 mod reports;
 mod resolve;
@@ -33,6 +34,7 @@ pub use answer::CountedBody;
 pub use config::{ChannelConfig, Protocol};
 pub use error::{CallError, ConnectError};
 pub use link::Connect;
+pub use post::{Dropped, Endpoint, EndpointSnapshot};
 pub use resolve::{Backend, BadList, Fixed, Resolve};
 pub use snapshot::ChannelSnapshot;
 pub use tcp::Tcp;
@@ -81,6 +83,12 @@ pub(crate) struct Shared {
     pub(crate) published: ArcSwap<Published>,
     /// Whether a backend can be picked.
     pub(crate) usable: watch::Sender<bool>,
+    /// Counts the pickers published, for those who wait for the next.
+    pub(crate) publications: watch::Sender<u64>,
+    /// A request wanted an inactive backend: the driver is to ask the brain about it.
+    pub(crate) wishes: Notify,
+    /// What a request may wait for a connection.
+    pub(crate) connect_timeout: Duration,
     pub(crate) seat: SeatNumber,
     pub(crate) seed: u64,
     pub(crate) last_handle_gone: Notify,
@@ -134,6 +142,9 @@ impl Channel {
             clock,
             published: ArcSwap::from_pointee(Published { picker, senders: Box::default() }),
             usable: watch::Sender::new(false),
+            publications: watch::Sender::new(0),
+            wishes: Notify::new(),
+            connect_timeout: config.connect_timeout,
             seat: SeatNumber::take(),
             seed,
             last_handle_gone: Notify::new(),

@@ -2,6 +2,8 @@
 
 use evenkeel_core::{ClientSnapshot, Time};
 
+use super::post::EndpointSnapshot;
+
 /// What the decision core knows, with the names it does not.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -18,6 +20,8 @@ pub struct ChannelSnapshot {
     pub last_lost: Vec<Option<String>>,
     /// Why the last list of backends was not taken, if it was not.
     pub list_refused: Option<String>,
+    /// The sockets that datagrams to its backends have gone through; other channels of the process share them.
+    pub endpoints: Vec<EndpointSnapshot>,
 }
 
 impl ChannelSnapshot {

@@ -11,17 +11,19 @@ impl<C: Connect> Link<C> {
     pub(super) async fn hold_http2(&self) -> Result<(), BoxError> {
         let connecting = async {
             let stream = self.connector.connect(&self.name).await?;
+            let peer = C::peer_address(&stream);
             // Pings are not HTTP/2's but the watch's own: other servers count pings and hang up (gRPC's too_many_pings).
-            http2::handshake(stream, self.settings.streams_at_first).await
+            let (sender, connection) = http2::handshake(stream, self.settings.streams_at_first).await?;
+            Ok::<_, BoxError>((sender, connection, peer))
         };
-        let (sender, connection) = within(self.settings.connect_timeout, "connection", connecting).await?;
+        let (sender, connection, peer) = within(self.settings.connect_timeout, "connection", connecting).await?;
         let mut connection = tokio::spawn(connection);
         let ended = tokio::select! {
             biased; // chance is the seed's alone: see tests/network
             ended = &mut connection => ended,
             // The watch ends before its connection when the backend closes gracefully, or something between cuts it:
             // an unwatched backend is not used. What is in flight goes on, since the connection is a task of its own.
-            watched = self.watch(sender) => return watched.inspect_err(|error| give_up(&connection, error)),
+            watched = self.watch(sender, peer) => return watched.inspect_err(|error| give_up(&connection, error)),
         };
         ended?
     }

@@ -10,9 +10,11 @@ mod watch;
 use std::error::Error;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::{BackendId, Readiness};
+use evenkeel_core::{BackendId, Greeting, Notice, Readiness};
 use hyper::rt::{Read, Write};
 use tokio::sync::{mpsc, oneshot};
 
@@ -20,6 +22,7 @@ pub(super) use http1::{Lent, Pool};
 
 use super::config::{ChannelConfig, Protocol};
 use super::driver::Event;
+use super::post::{Endpoint, Introduction};
 use super::sender::Sender;
 use crate::body::BoxError;
 
@@ -30,6 +33,38 @@ pub trait Connect: Clone + Send + Sync + 'static {
 
     /// Connects to the backend with this address.
     fn connect(&self, backend: &str) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// Who is at the other end, if that is known: backends take datagrams at the same address.
+    fn peer_address(_stream: &Self::Stream) -> Option<SocketAddr> {
+        None
+    }
+
+    /// What datagrams to this address go through; asked once a backend there takes them. Without one, backends that are
+    /// not connected to are checked by rare connections.
+    fn endpoint(&self, _to: SocketAddr) -> impl Future<Output = io::Result<Option<Arc<Endpoint>>>> + Send {
+        async { Ok(None) }
+    }
+}
+
+/// What a backend said first on a new connection.
+#[derive(Debug)]
+pub(crate) struct Welcome {
+    notice: Notice,
+    /// How to go on without the connection.
+    pub(crate) introduced: Option<(Introduction, Arc<Endpoint>)>,
+}
+
+impl Welcome {
+    /// What the brain hears of it; whether it takes checks depends on whether we do.
+    pub(crate) fn greeting(&self, takes_checks: bool) -> Greeting {
+        Greeting { notice: self.notice, takes_checks }
+    }
+}
+
+impl From<Readiness> for Welcome {
+    fn from(said: Readiness) -> Self {
+        Welcome { notice: said.into(), introduced: None }
+    }
 }
 
 /// Which connection of which backend: late news of an old one must not be taken for news of the present one.
@@ -47,6 +82,9 @@ pub(crate) struct LinkSettings {
     ping_every: Duration,
     ping_timeout: Duration,
     streams_at_first: usize,
+    datagrams: bool,
+    /// How often backends without a connection are asked how they are, as they are told.
+    pub(crate) asks_every: Duration,
 }
 
 impl From<&ChannelConfig> for LinkSettings {
@@ -57,6 +95,8 @@ impl From<&ChannelConfig> for LinkSettings {
             ping_every: config.ping_every,
             ping_timeout: config.ping_timeout,
             streams_at_first: config.streams_at_first,
+            datagrams: config.datagrams,
+            asks_every: config.client.checks.every,
         }
     }
 }
@@ -90,17 +130,17 @@ pub(crate) async fn run<C: Connect>(
 
 impl<C> Link<C> {
     /// Tells of the connection; returns once it is in use.
-    async fn tell_connected(&self, sender: Sender, said: Readiness) {
+    async fn tell_connected(&self, sender: Sender, said: impl Into<Welcome>) {
         let (handled, wait) = oneshot::channel();
-        if self.events.send(Event::Connected(self.id, sender, said, handled)).is_ok() {
+        if self.events.send(Event::Connected(self.id, sender, said.into(), handled)).is_ok() {
             drop(wait.await);
         }
     }
 
     /// Tells of a notice; returns once it is handled and no request begins there against it. `false` if nobody did.
-    async fn tell(&self, said: Readiness) -> bool {
+    async fn tell(&self, said: impl Into<Notice>) -> bool {
         let (handled, wait) = oneshot::channel();
-        self.events.send(Event::Told(self.id, said, handled)).is_ok() && wait.await.is_ok()
+        self.events.send(Event::Told(self.id, said.into(), handled)).is_ok() && wait.await.is_ok()
     }
 }
 

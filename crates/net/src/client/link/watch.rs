@@ -5,28 +5,31 @@
 //! which nothing comes back, for whatever reason, is given up.
 
 use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use evenkeel_core::Readiness;
+use evenkeel_core::{Announcement, Notice, Readiness};
 use http_body_util::BodyExt;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{Link, within};
+use super::{Connect, Link, Welcome, within};
 use crate::body::{BoxBody, BoxError, boxed};
 use crate::client::http2::{Http2, Received};
+use crate::client::post::{Endpoint, Introduction};
 use crate::client::sender::{Failure, Sender};
 use crate::frames::{FrameSender, Frames};
 use crate::wire::grpc::{self, HealthCheckRequest, HealthCheckResponse, ServingStatus, WatchAck, WatchEvent};
 use crate::wire::{headers, names};
 
-impl<C> Link<C> {
+impl<C: Connect> Link<C> {
     /// Tells of the connection and then of every notice, until the stream or the connection ends.
-    pub(super) async fn watch(&self, sender: Http2) -> Result<(), BoxError> {
+    pub(super) async fn watch(&self, sender: Http2, peer: Option<SocketAddr>) -> Result<(), BoxError> {
         let (acks, ack_frames) = Frames::new(());
         if let Some(body) = self.open(&sender, grpc::WATCH_PATH, boxed(ack_frames)).await? {
-            return self.watch_ours(sender, body, acks).await;
+            return self.watch_ours(sender, peer, body, acks).await;
         }
         let whole_server = grpc::frame(&HealthCheckRequest::default());
         let question = boxed(http_body_util::Full::new(whole_server));
@@ -52,12 +55,19 @@ impl<C> Link<C> {
         Ok(opened.then(|| answer.into_body()))
     }
 
-    async fn watch_ours(&self, sender: Http2, body: Received, acks: FrameSender) -> Result<(), BoxError> {
+    async fn watch_ours(
+        &self,
+        sender: Http2,
+        peer: Option<SocketAddr>,
+        body: Received,
+        acks: FrameSender,
+    ) -> Result<(), BoxError> {
         let mut events = Events::<WatchEvent>::new(body);
         let Some(first) = within(self.settings.connect_timeout, "first word", events.next()).await? else {
             return Ok(());
         };
-        self.tell_connected(Sender::Http2(sender), readiness(first.serving)).await;
+        let introduced = self.introduction(peer, &first).await;
+        self.tell_connected(Sender::Http2(sender), Welcome { notice: notice(&first), introduced }).await;
         let mut heard = first.sequence;
         acknowledge(&acks, WatchAck { sequence: heard, ping: 0 });
         let mut pings = Pings::new(self.settings.ping_every, self.settings.ping_timeout);
@@ -79,9 +89,26 @@ impl<C> Link<C> {
                 return Err("announces more than it lets be acknowledged".into());
             }
             // The driver drops its end when it is gone; then nobody needs the acknowledgement.
-            if self.tell(readiness(event.serving)).await {
+            if self.tell(notice(&event)).await {
                 heard = event.sequence;
                 acknowledge(&acks, WatchAck { sequence: heard, ping: 0 });
+            }
+        }
+    }
+
+    /// What the backend handed over for a time without a connection, and what to use it with.
+    async fn introduction(
+        &self,
+        peer: Option<SocketAddr>,
+        first: &WatchEvent,
+    ) -> Option<(Introduction, Arc<Endpoint>)> {
+        let handover = first.datagrams.as_ref().filter(|_| self.settings.datagrams)?;
+        let introduction = Introduction::read(peer?, first.process, handover)?;
+        match self.connector.endpoint(introduction.address).await {
+            Ok(endpoint) => Some((introduction, endpoint?)),
+            Err(error) => {
+                tracing::warn!(backend = self.name, %error, "no socket for datagrams, checks will be connections");
+                None
             }
         }
     }
@@ -178,8 +205,12 @@ fn acknowledge(acks: &FrameSender, ack: WatchAck) {
     acks.send(grpc::frame(&ack));
 }
 
-fn readiness(serving: bool) -> Readiness {
-    if serving { Readiness::Ready } else { Readiness::LameDuck }
+fn notice(event: &WatchEvent) -> Notice {
+    let announcement = Announcement { process: event.process, number: event.sequence as u32 };
+    Notice {
+        readiness: if event.serving { Readiness::Ready } else { Readiness::LameDuck },
+        announcement: (event.process != 0).then_some(announcement),
+    }
 }
 
 /// Only who says that it does not serve is believed to be leaving: a server that does not know itself may well serve.

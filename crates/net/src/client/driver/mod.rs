@@ -2,25 +2,31 @@
 //!
 //! One task a channel. It ends when the channel's last handle is gone.
 
+mod post;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_core::{Action, BackendId, Client, Readiness, StateChange};
+use evenkeel_core::{Action, BackendId, Client, Notice, StateChange};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::link::{self, Connect, LinkId, LinkSettings};
+use super::link::{self, Connect, LinkId, LinkSettings, Welcome};
+use super::post::Heard;
 use super::resolve::{self, Backend, Checked, Resolve};
 use super::sender::Sender;
 use super::snapshot::ChannelSnapshot;
 use super::{Published, Shared};
+use post::Post;
 
 /// What happens to a channel between requests.
 pub(crate) enum Event {
     /// A connection stands; the backend said this first. The one who waits is told when it is in use.
-    Connected(LinkId, Sender, Readiness, oneshot::Sender<()>),
+    Connected(LinkId, Sender, Welcome, oneshot::Sender<()>),
     /// The backend said this; the one who waits is told when the brain has handled it.
-    Told(LinkId, Readiness, oneshot::Sender<()>),
+    Told(LinkId, Notice, oneshot::Sender<()>),
+    /// A datagram of the backend said this, under the key of this number.
+    Heard(BackendId, u64, Heard),
     /// The connection is gone, or could not be made, for this reason.
     Lost(LinkId, String),
     /// Somebody wants to know how things are.
@@ -42,6 +48,8 @@ pub(crate) struct Driver<C> {
     events: mpsc::UnboundedSender<Event>,
     names: BTreeMap<BackendId, String>,
     held: BTreeMap<BackendId, Held>,
+    /// With the backends that the brain knows, connected or not.
+    post: Post,
     /// Why connections ended, of backends that have been connected to or tried.
     lost: BTreeMap<BackendId, String>,
     list_refused: Option<String>,
@@ -64,6 +72,7 @@ impl<C: Connect> Driver<C> {
             events,
             names: BTreeMap::new(),
             held: BTreeMap::new(),
+            post: Post::new(settings.asks_every),
             lost: BTreeMap::new(),
             list_refused: None,
             attempts: 0,
@@ -90,6 +99,7 @@ impl<C: Connect> Driver<C> {
                     Some(event) => self.on_event(event),
                     None => return,
                 },
+                () = self.shared.wishes.notified() => self.client.handle_wishes(self.shared.clock.now()),
                 list = backends.next(), if list_may_change => match list {
                     Some(list) => self.on_backends(list),
                     None => list_may_change = false,
@@ -120,10 +130,11 @@ impl<C: Connect> Driver<C> {
     fn on_event(&mut self, event: Event) {
         let now = self.shared.clock.now();
         match event {
-            Event::Connected(id, sender, said, handled) => {
+            Event::Connected(id, sender, mut said, handled) => {
                 if let Some(held) = self.held.get_mut(&id.backend).filter(|held| held.id == id) {
                     held.sender = Some(sender);
-                    let change = self.client.handle_connected(now, id.backend, said);
+                    let takes_checks = self.post.on_introduced(id.backend, said.introduced.take(), &self.events);
+                    let change = self.client.handle_connected(now, id.backend, said.greeting(takes_checks));
                     self.log(change, "connected");
                     self.act();
                     // Nobody waits if the connection has ended meanwhile.
@@ -147,8 +158,23 @@ impl<C: Connect> Driver<C> {
                     self.lost.insert(id.backend, reason);
                 }
             }
+            Event::Heard(backend, key, heard) if self.post.is_current(backend, key) => self.on_heard(backend, heard),
+            Event::Heard(..) => {}
             Event::Snapshot(answer) => drop(answer.send(self.snapshot())),
         }
+    }
+
+    fn on_heard(&mut self, backend: BackendId, heard: Heard) {
+        let now = self.shared.clock.now();
+        let (change, reason) = match heard {
+            Heard::Answer(said) => (self.client.handle_checked(now, backend, &said), "checked"),
+            Heard::Push(said) => (self.client.handle_pushed(now, backend, said), "told by a datagram"),
+            Heard::Reset => {
+                self.client.handle_reset(now, backend);
+                (None, "reset")
+            }
+        };
+        self.log(change, reason);
     }
 
     fn snapshot(&self) -> ChannelSnapshot {
@@ -161,6 +187,7 @@ impl<C: Connect> Driver<C> {
             names: ids().map(|id| self.name(id).to_owned()).collect(),
             last_lost: ids().map(|id| self.lost.get(&id).cloned()).collect(),
             list_refused: self.list_refused.clone(),
+            endpoints: self.post.snapshots(),
             client,
         }
     }
@@ -171,24 +198,28 @@ impl<C: Connect> Driver<C> {
 
     /// Does what the brain wants done, and publishes its picker if it made one.
     fn act(&mut self) {
+        let mut checks = Vec::new();
         while let Some(action) = self.client.poll_action() {
             match action {
                 Action::Connect(backend) => self.connect(backend),
-                Action::Disconnect(backend) | Action::Deactivate(backend) => {
-                    // Dropping the sender closes the connection once what is in flight on it has ended.
-                    if let Some(held) = self.held.remove(&backend) {
-                        held.task.abort();
-                    }
+                Action::Deactivate(backend) => self.disconnect(backend),
+                Action::Disconnect(backend) => {
+                    self.disconnect(backend);
+                    self.post.leave(backend);
                 }
-                // Reports come with every answer; checks between them come with datagrams.
-                Action::Check(_) => {}
+                Action::Check(backend) => checks.push(backend),
             }
         }
         if let Some(picker) = self.client.poll_picker() {
             let senders = picker.backends().map(|backend| self.held.get(&backend)?.sender.clone()).collect();
-            let is_usable = !picker.is_empty();
+            let is_usable = picker.is_usable();
             self.shared.published.store(Arc::new(Published { picker, senders }));
             self.shared.usable.send_if_modified(|usable| std::mem::replace(usable, is_usable) != is_usable);
+            self.shared.publications.send_modify(|count| *count += 1);
+        }
+        // Only now: a check acknowledges what was heard, and whoever is told so gets nothing new against it.
+        for backend in checks {
+            self.post.ask(backend, self.client.heard(backend));
         }
     }
 
@@ -200,6 +231,13 @@ impl<C: Connect> Driver<C> {
         let task = tokio::spawn(link);
         if let Some(old) = self.held.insert(backend, Held { id, sender: None, task }) {
             old.task.abort();
+        }
+    }
+
+    /// Dropping the sender closes the connection once what is in flight on it has ended.
+    fn disconnect(&mut self, backend: BackendId) {
+        if let Some(held) = self.held.remove(&backend) {
+            held.task.abort();
         }
     }
 

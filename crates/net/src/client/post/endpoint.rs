@@ -1,0 +1,413 @@
+//! One socket for all correspondences of a runtime: who is meant, and what is not worth telling anybody.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use evenkeel_core::{Announcement, BackendId};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::correspondence::{Correspondence, Introduction};
+use crate::client::driver::Event;
+use crate::clock::Clock;
+use crate::udp::{Batch, Datagrams, Pace, Received};
+use crate::wire::datagram::Sealed;
+
+/// Why a datagram that came in was not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dropped {
+    /// No datagram of ours.
+    Malformed,
+    /// Not vouched for by the key it names.
+    Forged,
+    /// Heard before, or too late to matter.
+    Replayed,
+    /// Of a key or from an address that nobody corresponds with here.
+    Stranger,
+    /// Genuine, perhaps, but nobody asked.
+    Unexpected,
+}
+
+impl Dropped {
+    /// In the order of [`EndpointSnapshot::dropped`].
+    pub const ALL: [Dropped; 5] =
+        [Dropped::Malformed, Dropped::Forged, Dropped::Replayed, Dropped::Stranger, Dropped::Unexpected];
+
+    /// The name in labels and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Dropped::Malformed => "malformed",
+            Dropped::Forged => "forged",
+            Dropped::Replayed => "replayed",
+            Dropped::Stranger => "stranger",
+            Dropped::Unexpected => "unexpected",
+        }
+    }
+}
+
+/// A socket and everybody who corresponds over it. Its task ends with the last one who holds it.
+pub struct Endpoint {
+    socket: Arc<dyn Datagrams>,
+    table: Mutex<BTreeMap<Peer, Entered>>,
+    dropped: [AtomicU64; Dropped::ALL.len()],
+    unsent: AtomicU64,
+    reading: AbortHandle,
+}
+
+/// What an endpoint has counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointSnapshot {
+    /// Where it is bound, if the system says so.
+    pub address: Option<SocketAddr>,
+    /// Channels times backends.
+    pub correspondents: usize,
+    /// What came in and was not believed, in the order of [`Dropped::ALL`].
+    pub dropped: [u64; Dropped::ALL.len()],
+    /// Questions the system would not send.
+    pub unsent: u64,
+}
+
+/// Who is at the other end: an address, and the number of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Peer {
+    ip: IpAddr,
+    port: u16,
+    key: u64,
+}
+
+/// A correspondence, and whom to tell.
+struct Entered {
+    correspondence: Correspondence,
+    backend: BackendId,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+/// A channel's end of its correspondence with one backend; dropping it ends it.
+pub(crate) struct Correspondent {
+    endpoint: Arc<Endpoint>,
+    address: SocketAddr,
+    key: u64,
+}
+
+impl Endpoint {
+    /// Reads from this socket from now on.
+    ///
+    /// # Panics
+    /// Called outside a tokio runtime.
+    pub fn new(socket: Arc<dyn Datagrams>) -> Arc<Endpoint> {
+        Arc::new_cyclic(|endpoint| {
+            let reading = tokio::spawn(read(Arc::clone(&socket), Weak::clone(endpoint))).abort_handle();
+            let (table, dropped) = (Mutex::default(), Default::default());
+            Endpoint { socket, table, dropped, unsent: AtomicU64::new(0), reading }
+        })
+    }
+
+    /// What it has counted.
+    pub fn snapshot(&self) -> EndpointSnapshot {
+        EndpointSnapshot {
+            address: self.socket.local_address().ok(),
+            correspondents: self.table().len(),
+            dropped: std::array::from_fn(|reason| self.dropped[reason].load(Ordering::Relaxed)),
+            unsent: self.unsent.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Begins a correspondence; what is heard goes to `events`. `None` if there is one under this key already: what a
+    /// backend hands over twice is no key for either.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        introduction: &Introduction,
+        backend: BackendId,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Option<Correspondent> {
+        let (address, key) = (introduction.address, introduction.key_number);
+        match self.table().entry(Peer::new(address, key)) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(place) => {
+                place.insert(Entered { correspondence: Correspondence::new(introduction), backend, events })
+            }
+        };
+        Some(Correspondent { endpoint: Arc::clone(self), address, key })
+    }
+
+    fn hear(&self, now: Instant, batch: &Batch) {
+        let mut table = self.table();
+        for received in batch.iter() {
+            if let Err(reason) = hear(&mut table, now, received) {
+                self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, BTreeMap<Peer, Entered>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn hear(table: &mut BTreeMap<Peer, Entered>, now: Instant, received: &Received) -> Result<(), Dropped> {
+    let sealed = Sealed::read(received.bytes()).map_err(|_| Dropped::Malformed)?;
+    let entered = table.get_mut(&Peer::new(received.from, sealed.key())).ok_or(Dropped::Stranger)?;
+    let heard = entered.correspondence.hear(now, &sealed)?;
+    // A driver that is gone has no use for news.
+    drop(entered.events.send(Event::Heard(entered.backend, sealed.key(), heard)));
+    Ok(())
+}
+
+/// Reads until the endpoint is gone. However many come in, reading them takes a bounded part of a core.
+async fn read(socket: Arc<dyn Datagrams>, endpoint: Weak<Endpoint>) {
+    let (clock, mut pace) = (Clock::new(), Pace::new(READ_PER_SECOND, READ_BURST));
+    let mut batch = Batch::default();
+    loop {
+        batch.clear();
+        if let Err(error) = socket.receive(&mut batch).await {
+            tracing::debug!(%error, "datagrams cannot be read now");
+            tokio::time::sleep(READ_AGAIN_AFTER).await;
+            continue;
+        }
+        let Some(endpoint) = endpoint.upgrade() else { return };
+        endpoint.hear(Instant::now(), &batch);
+        drop(endpoint);
+        pace.take(clock.now(), batch.len() as u32);
+        if let Some(at) = pace.opens_at(clock.now()) {
+            tokio::time::sleep_until(clock.instant_of(at)).await;
+        }
+    }
+}
+
+impl Correspondent {
+    /// The number of the key in use: news under another one are old.
+    pub(crate) fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Whether it goes over this endpoint.
+    pub(crate) fn is_over(&self, endpoint: &Arc<Endpoint>) -> bool {
+        Arc::ptr_eq(&self.endpoint, endpoint)
+    }
+
+    /// The backend handed over a key again, perhaps at another address. One that somebody else has changes nothing.
+    pub(crate) fn renew(&mut self, introduction: &Introduction) {
+        let mut table = self.endpoint.table();
+        let before = Peer::new(self.address, self.key);
+        let Some(mut entered) = table.remove(&before) else { return };
+        let key = entered.correspondence.key_after(introduction);
+        let after = Peer::new(introduction.address, key);
+        if table.contains_key(&after) {
+            table.insert(before, entered);
+            return;
+        }
+        entered.correspondence.renew(introduction);
+        table.insert(after, entered);
+        (self.address, self.key) = (introduction.address, key);
+    }
+
+    /// Sends a question that acknowledges what was `heard`. What the network loses is not sent again here.
+    pub(crate) fn ask(&self, heard: Option<Announcement>, every: Duration) {
+        let mut table = self.endpoint.table();
+        let Some(entered) = table.get_mut(&Peer::new(self.address, self.key)) else { return };
+        let question = entered.correspondence.ask(heard, every);
+        drop(table);
+        if let Err(error) = self.endpoint.socket.send(&question, self.address, None) {
+            tracing::debug!(%error, to = %self.address, "question not sent");
+            self.endpoint.unsent.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Peer {
+    fn new(address: SocketAddr, key: u64) -> Peer {
+        Peer { ip: address.ip().to_canonical(), port: address.port(), key }
+    }
+}
+
+impl Drop for Correspondent {
+    fn drop(&mut self) {
+        self.endpoint.table().remove(&Peer::new(self.address, self.key));
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+/// Ten thousand backends that answer ten times a second; a core reads a million.
+const READ_PER_SECOND: u32 = 100_000;
+/// What may have gathered while nobody read.
+const READ_BURST: u32 = 10_000;
+/// Errors of a socket that has nothing to read are rare and pass.
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use evenkeel_core::{LoadReport, Readiness};
+
+    use super::*;
+    use crate::client::post::Heard;
+    use crate::udp::Receiving;
+    use crate::wire::datagram::{Datagram, Kind, LENGTH, Secret};
+
+    /// A socket whose network is the test.
+    #[derive(Debug)]
+    struct Loose {
+        incoming: tokio::sync::Mutex<mpsc::UnboundedReceiver<(Vec<u8>, SocketAddr)>>,
+        outgoing: mpsc::UnboundedSender<([u8; LENGTH], SocketAddr)>,
+    }
+
+    impl Datagrams for Loose {
+        fn receive<'a>(&'a self, batch: &'a mut Batch) -> Receiving<'a> {
+            Box::pin(async move {
+                let next = self.incoming.lock().await.recv().await;
+                let (bytes, from) = next.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+                batch.push(&bytes, from, None);
+                Ok(())
+            })
+        }
+
+        fn send(&self, bytes: &[u8], to: SocketAddr, _from: Option<IpAddr>) -> io::Result<()> {
+            let bytes = bytes.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+            self.outgoing.send((bytes, to)).map_err(|_| io::ErrorKind::NotConnected.into())
+        }
+
+        fn local_address(&self) -> io::Result<SocketAddr> {
+            Ok(address(1))
+        }
+    }
+
+    /// An endpoint, what it sends, and what is sent to it.
+    struct Network {
+        endpoint: Arc<Endpoint>,
+        sent: mpsc::UnboundedReceiver<([u8; LENGTH], SocketAddr)>,
+        arriving: mpsc::UnboundedSender<(Vec<u8>, SocketAddr)>,
+    }
+
+    fn network() -> Network {
+        let (arriving, incoming) = mpsc::unbounded_channel();
+        let (outgoing, sent) = mpsc::unbounded_channel();
+        let socket = Loose { incoming: tokio::sync::Mutex::new(incoming), outgoing };
+        Network { endpoint: Endpoint::new(Arc::new(socket)), sent, arriving }
+    }
+
+    fn address(last: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last], 8080))
+    }
+
+    fn introduction(backend: u8, key_number: u64) -> Introduction {
+        let secret = Secret::from_bytes([backend; 32]);
+        let (id, key) = (secret.id(), secret.key(key_number));
+        Introduction { address: address(backend), process: 1, secret: id, key_number, key, time: 0 }
+    }
+
+    fn push(backend: u8, key: u64) -> Vec<u8> {
+        let secret = Secret::from_bytes([backend; 32]);
+        let said = Datagram {
+            kind: Kind::Push,
+            secret: secret.id(),
+            key,
+            sequence: 0,
+            announcement: Announcement { process: 1, number: 1 },
+            time: 0,
+            readiness: Readiness::LameDuck,
+            remembered: true,
+            every: Duration::ZERO,
+            report: LoadReport::default(),
+        };
+        said.seal(&secret.key(key)).to_vec()
+    }
+
+    #[tokio::test]
+    async fn each_channel_hears_its_own_backends_and_strangers_are_counted() {
+        let network = network();
+        let (events, mut inbox) = mpsc::unbounded_channel();
+        let (first, second) = (BackendId::from_name("a"), BackendId::from_name("b"));
+        let _one = network.endpoint.join(&introduction(2, 20), first, events.clone()).unwrap();
+        let two = network.endpoint.join(&introduction(3, 30), second, events.clone()).unwrap();
+
+        network.arriving.send((b"hello".to_vec(), address(2))).unwrap();
+        network.arriving.send((push(2, 20), address(3))).unwrap();
+        network.arriving.send((push(2, 21), address(2))).unwrap();
+        network.arriving.send((push(3, 30), address(3))).unwrap();
+
+        let Some(Event::Heard(backend, 30, Heard::Push(_))) = inbox.recv().await else { panic!("not heard") };
+        assert_eq!(backend, second);
+        assert_eq!(network.endpoint.snapshot().dropped, [1, 0, 0, 2, 0]);
+
+        drop(two);
+        network.arriving.send((push(3, 30), address(3))).unwrap();
+        network.arriving.send((push(2, 20), address(2))).unwrap();
+
+        let Some(Event::Heard(backend, 20, _)) = inbox.recv().await else { panic!("not heard") };
+        assert_eq!(backend, first, "who has left hears nothing");
+        assert_eq!((network.endpoint.snapshot().dropped[3], network.endpoint.snapshot().correspondents), (3, 1));
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_handed_over_twice_stays_with_the_first() {
+        let network = network();
+        let (events, _inbox) = mpsc::unbounded_channel();
+        let backend = BackendId::from_name("a");
+        let join = |given: &Introduction| network.endpoint.join(given, backend, events.clone());
+
+        let first = join(&introduction(2, 20)).unwrap();
+        assert!(join(&introduction(2, 20)).is_none());
+        let mut other = join(&introduction(3, 30)).unwrap();
+        other.renew(&introduction(2, 20));
+
+        assert_eq!((first.key(), other.key()), (20, 30));
+        drop(first);
+        assert_eq!(network.endpoint.snapshot().correspondents, 1);
+    }
+
+    #[tokio::test]
+    async fn questions_follow_a_backend_to_its_new_address() {
+        let mut network = network();
+        let (events, mut inbox) = mpsc::unbounded_channel();
+        let mut one = network.endpoint.join(&introduction(2, 20), BackendId::from_name("a"), events).unwrap();
+
+        one.renew(&Introduction { address: address(9), ..introduction(2, 21) });
+        one.ask(None, Duration::from_secs(10));
+
+        let (question, to) = network.sent.recv().await.unwrap();
+        assert_eq!((Sealed::read(&question).unwrap().key(), to), (20, address(9)));
+        network.arriving.send((push(2, 20), address(2))).unwrap();
+        network.arriving.send((push(2, 20), address(9))).unwrap();
+        assert!(matches!(inbox.recv().await, Some(Event::Heard(_, 20, Heard::Push(_)))));
+        assert_eq!(network.endpoint.snapshot().dropped[3], 1, "the old address is a stranger's");
+    }
+
+    #[tokio::test]
+    async fn the_task_ends_with_the_last_one_who_holds_the_endpoint() {
+        let network = network();
+        let (events, _inbox) = mpsc::unbounded_channel();
+        let one = network.endpoint.join(&introduction(2, 20), BackendId::from_name("a"), events).unwrap();
+
+        drop(network.endpoint);
+        tokio::task::yield_now().await;
+        assert!(!network.arriving.is_closed());
+        drop(one);
+
+        network.arriving.closed().await;
+    }
+
+    #[test]
+    fn an_inactive_backend_costs_little() {
+        let each = size_of::<Peer>() + size_of::<Entered>() + size_of::<(BackendId, Correspondent)>();
+        assert!(each <= 300, "{each} bytes");
+    }
+}
