@@ -1,5 +1,6 @@
 //! Datagrams as the system has them: one socket, answers leaving from the address that was asked.
 
+mod pace;
 mod socket;
 
 use std::fmt;
@@ -8,6 +9,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
+pub(crate) use pace::Pace;
 pub use socket::Udp;
 
 use crate::wire::datagram::LENGTH;
