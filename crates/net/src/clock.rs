@@ -34,6 +34,18 @@ impl Clock {
         self.time_of(Instant::now())
     }
 
+    /// Milliseconds, wrapping around, as datagrams say it.
+    pub(crate) fn millis(self) -> u32 {
+        (self.now().nanos() / 1_000_000) as u32
+    }
+
+    /// Nanoseconds since 1970 by the machine's clock: a process that starts later has a higher number. Not of this
+    /// clock, and obeys no paused time.
+    pub(crate) fn unix_nanos() -> u64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).max(1))
+    }
+
     /// More than a day before the clock was made is [`Time::ZERO`].
     pub fn time_of(self, instant: Instant) -> Time {
         match instant.checked_duration_since(self.epoch) {

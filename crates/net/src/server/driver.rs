@@ -7,6 +7,7 @@ use evenkeel_core::server::{Gate, ServerAction, Usage};
 use evenkeel_core::{InvalidConfig, Server as Brain, ServerConfig, ServerSnapshot, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::datagrams::DatagramSnapshot;
 use super::hub::Hub;
 use super::report::Reports;
 use crate::clock::Clock;
@@ -19,7 +20,7 @@ pub(crate) enum Event {
     Stop,
     ClientsChanged,
     Closed,
-    Snapshot(oneshot::Sender<ServerSnapshot>),
+    Snapshot(oneshot::Sender<(ServerSnapshot, Option<DatagramSnapshot>)>),
 }
 
 /// How far a server has come.
@@ -107,7 +108,10 @@ impl Driver {
             Event::Stop => self.brain.handle_stop(now),
             Event::ClientsChanged => self.brain.handle_clients(now, self.hub.clients()),
             Event::Closed => self.brain.handle_closed(now),
-            Event::Snapshot(answer) => drop(answer.send(self.brain.snapshot(now))),
+            Event::Snapshot(answer) => {
+                let datagrams = self.hub.desk().map(|desk| desk.snapshot());
+                drop(answer.send((self.brain.snapshot(now), datagrams)));
+            }
         }
     }
 

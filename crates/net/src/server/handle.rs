@@ -7,6 +7,7 @@ use evenkeel_core::ServerSnapshot;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::datagrams::DatagramSnapshot;
 use super::driver::{Event, Stage};
 use super::serve::Door;
 
@@ -39,6 +40,16 @@ impl Handle {
 
     /// How the server is, as plain data; `None` once it has stopped.
     pub async fn snapshot(&self) -> Option<ServerSnapshot> {
+        Some(self.look().await?.0)
+    }
+
+    /// How its datagrams are, as plain data; `None` where it has none, or has stopped.
+    pub async fn datagrams(&self) -> Option<DatagramSnapshot> {
+        self.look().await?.1
+    }
+
+    /// Both, of one moment.
+    pub(crate) async fn look(&self) -> Option<(ServerSnapshot, Option<DatagramSnapshot>)> {
         let (answer, wait) = oneshot::channel();
         self.events.send(Event::Snapshot(answer)).ok()?;
         wait.await.ok()

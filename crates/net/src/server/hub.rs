@@ -7,17 +7,19 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use evenkeel_core::Readiness;
 use evenkeel_core::server::Clients;
+use evenkeel_core::{Announcement, Readiness};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 
+use super::datagrams::Desk;
 use super::driver::Event;
 use crate::body::{BoxBody, boxed};
+use crate::clock::Clock;
 use crate::frames::{FrameSender, Frames};
 use crate::wire::grpc::{self, HealthCheckResponse, ServingStatus, WatchAck, WatchEvent};
 
@@ -28,6 +30,10 @@ pub(crate) struct Hub {
     /// The same as the last announcement said, for the request path.
     serving: AtomicBool,
     events: mpsc::UnboundedSender<Event>,
+    /// Which process this is to clients.
+    process: u64,
+    /// Where clients without a connection are kept, if there are datagrams.
+    desk: OnceLock<Arc<Desk>>,
 }
 
 #[derive(Debug)]
@@ -87,7 +93,38 @@ impl Hub {
             strangers: 0,
             strangers_gone: connections == Connections::Hidden,
         };
-        Hub { state: Mutex::new(state), serving: AtomicBool::new(false), events }
+        Hub {
+            state: Mutex::new(state),
+            serving: AtomicBool::new(false),
+            events,
+            process: Clock::unix_nanos(),
+            desk: OnceLock::new(),
+        }
+    }
+
+    /// From now on clients are told how to go on by datagrams, and those who do are part of it.
+    pub(crate) fn open_desk(&self, desk: Arc<Desk>) {
+        let state = self.state();
+        desk.on_announced(state.sequence as u32);
+        // Opened once, by whoever made the hub.
+        drop(self.desk.set(desk));
+    }
+
+    /// Where clients without a connection are kept.
+    pub(crate) fn desk(&self) -> Option<&Arc<Desk>> {
+        self.desk.get()
+    }
+
+    /// Which process this is to clients.
+    pub(crate) fn process(&self) -> u64 {
+        self.process
+    }
+
+    /// The last announcement and what it said.
+    pub(crate) fn last_said(&self) -> (Announcement, Readiness) {
+        let state = self.state();
+        let readiness = if state.serving { Readiness::Ready } else { Readiness::LameDuck };
+        (Announcement { process: self.process, number: state.sequence as u32 }, readiness)
     }
 
     /// Whether requests are wanted, as last announced.
@@ -103,8 +140,18 @@ impl Hub {
         self.serving.store(state.serving, Ordering::Relaxed);
         for watcher in state.watchers.values().filter(|watcher| watcher.form != Form::HealthUnknown) {
             // One whose stream has ended is about to leave the list.
-            watcher.events.send(watcher.form.frame(state.sequence, state.serving, 0));
+            watcher.events.send(watcher.form.frame(&self.event(&state)));
         }
+        if let Some(desk) = self.desk() {
+            desk.on_announced(state.sequence as u32);
+        }
+    }
+
+    /// What there is to say now.
+    fn event(&self, state: &State) -> WatchEvent {
+        let (sequence, serving) = (state.sequence, state.serving);
+        let reason = if serving { "ready" } else { "lame duck" }.to_owned();
+        WatchEvent { sequence, version: 1, serving, reason, pong: 0, process: self.process, datagrams: None }
     }
 
     /// Ends every stream: connections cannot close before.
@@ -122,7 +169,8 @@ impl Hub {
             mute += u32::from(watcher.is_mute);
             unacknowledged += u32::from(!watcher.is_mute && watcher.acknowledged < state.sequence);
         }
-        Clients { unacknowledged, silent: state.strangers + u32::from(state.strangers_gone) + mute, unreached: 0 }
+        let silent = state.strangers + u32::from(state.strangers_gone) + mute;
+        Clients { unacknowledged, silent, unreached: self.desk().map_or(0, |desk| desk.unreached_told()) }
     }
 
     /// Somebody has connected.
@@ -157,7 +205,8 @@ impl Hub {
             peer.joins(&mut state);
         }
         let (events, body) = Frames::new(Leaving { hub: Arc::clone(self), id, peer: peer.cloned() });
-        events.send(form.frame(state.sequence, state.serving, 0));
+        let datagrams = self.desk().filter(|_| form == Form::Ours).map(|desk| desk.hand_over());
+        events.send(form.frame(&WatchEvent { datagrams, ..self.event(&state) }));
         let (listening, heard) = oneshot::channel();
         if !state.ended {
             let watcher = Watcher { form, acknowledged: 0, is_mute: false, events, _listening: listening };
@@ -173,14 +222,14 @@ impl Hub {
 
     fn on_ack(&self, id: u64, ack: WatchAck) {
         let mut state = self.state();
-        let (sequence, serving) = (state.sequence, state.serving);
+        let event = self.event(&state);
         let Some(watcher) = state.watchers.get_mut(&id) else { return };
         // What has not been announced cannot have been heard.
-        let heard = ack.sequence.min(sequence);
+        let heard = ack.sequence.min(event.sequence);
         let news = heard > watcher.acknowledged;
         watcher.acknowledged = watcher.acknowledged.max(heard);
         if ack.ping != 0 && !watcher.events.is_behind() {
-            watcher.events.send(watcher.form.frame(sequence, serving, ack.ping));
+            watcher.events.send(watcher.form.frame(&WatchEvent { pong: ack.ping, ..event }));
         }
         drop(state);
         if news {
@@ -197,7 +246,7 @@ impl Hub {
         self.tell_changed();
     }
 
-    fn tell_changed(&self) {
+    pub(crate) fn tell_changed(&self) {
         // A driver that is gone has no use for it.
         drop(self.events.send(Event::ClientsChanged));
     }
@@ -302,21 +351,10 @@ async fn read_acks<B: Body>(body: B, hub: &Hub, id: u64) {
 }
 
 impl Form {
-    fn frame(self, sequence: u64, serving: bool, pong: u64) -> Bytes {
+    fn frame(self, event: &WatchEvent) -> Bytes {
         let status = match self {
-            Form::Ours => {
-                let reason = if serving { "ready" } else { "lame duck" }.to_owned();
-                return grpc::frame(&WatchEvent {
-                    sequence,
-                    version: 1,
-                    serving,
-                    reason,
-                    pong,
-                    process: 0,
-                    datagrams: None,
-                });
-            }
-            Form::Health if serving => ServingStatus::Serving,
+            Form::Ours => return grpc::frame(event),
+            Form::Health if event.serving => ServingStatus::Serving,
             Form::Health => ServingStatus::NotServing,
             Form::HealthUnknown => ServingStatus::ServiceUnknown,
         };

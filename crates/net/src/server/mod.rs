@@ -12,6 +12,7 @@ mod body;
 mod connection;
 mod cores;
 mod cpu;
+mod datagrams;
 mod driver;
 mod handle;
 mod health;
@@ -35,6 +36,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 pub use body::Answer;
+pub use datagrams::DatagramSnapshot;
 pub use handle::Handle;
 pub use layer::{Layer, Layered, layer};
 pub use listen::{Accept, Detached, Listen};
@@ -46,6 +48,7 @@ use crate::body::BoxError;
 use crate::clock::Clock;
 use connection::connection;
 use cores::Cores;
+use datagrams::Offer;
 use driver::{Driver, Event, Stage, UsageSource};
 use handle::reached;
 use health::Health;
@@ -72,6 +75,7 @@ pub struct Server {
     warming: Warming,
     usage: Option<UsageSource>,
     health_services: Vec<String>,
+    datagrams: Offer,
 }
 
 /// When a server becomes ready.
@@ -93,6 +97,7 @@ impl Default for Server {
             warming: Warming::AtOnce,
             usage: None,
             health_services: Vec::new(),
+            datagrams: Offer::Drawn,
         }
     }
 }
@@ -160,6 +165,21 @@ impl Server {
         self
     }
 
+    /// What the keys of datagrams derive from, the same after a restart: clients without a connection need none for
+    /// their next question. Default: drawn by the system, so that keys end with the process.
+    ///
+    /// All tasks of a service may share a secret; whoever knows it can speak for each of them.
+    #[must_use]
+    pub fn with_datagram_secret(self, secret: Secret) -> Self {
+        Server { datagrams: Offer::Given(secret), ..self }
+    }
+
+    /// Listens for no datagrams: clients keep a connection, or open one to ask.
+    #[must_use]
+    pub fn without_datagrams(self) -> Self {
+        Server { datagrams: Offer::Nothing, ..self }
+    }
+
     /// What tells it that it is ready, a lame duck, or to stop.
     pub fn handle(&self) -> Handle {
         Handle { events: self.events.0.clone(), stage: self.stage.1.clone(), door: None, on_sigterm: false }
@@ -201,8 +221,9 @@ impl Server {
         B::Error: Into<BoxError>,
     {
         let (on_sigterm, per_core) = (self.on_sigterm, self.per_core);
+        let (offer, peers) = (self.datagrams.clone(), self.config.peers.clone());
         let Parts { door, driver, inbox, warm, events, stage, busy } = self.parts(Connections::Told)?;
-        let hub = Arc::clone(&door.hub);
+        let (hub, gate, clock) = (Arc::clone(&door.hub), Arc::clone(&door.gate), door.clock);
         let prototype = Served { door: Arc::new(door), peer: None, inner: service };
         let watching = stage.clone();
         let serve_one = move |peer| (Served { peer: Some(peer), ..prototype.clone() }, watching.clone());
@@ -227,7 +248,8 @@ impl Server {
         let (mut driving, mut warming) = (JoinSet::new(), JoinSet::new());
         driving.spawn(driver.run(inbox));
         warming.spawn(warm);
-        let accepting = Accepting { listener, hub, cores, connections: JoinSet::new() };
+        let answering = datagrams::open(&listener, offer, peers, clock, (&hub, &gate));
+        let accepting = Accepting { listener, hub, cores, connections: JoinSet::new(), answering };
         let serve = move |stream, peer| {
             let (served, stage) = serve_one(peer);
             connection(stream, served, stage)
@@ -287,6 +309,8 @@ struct Accepting<L> {
     hub: Arc<Hub>,
     cores: Option<Cores>,
     connections: JoinSet<()>,
+    /// Answers datagrams, if there are any.
+    answering: JoinSet<()>,
 }
 
 impl<L: Accept> Accepting<L> {
@@ -309,6 +333,9 @@ impl<L: Accept> Accepting<L> {
                 // Warming that panicked can never make it ready.
                 Some(warmed) = warming.join_next(), if !warming.is_empty() => warmed?,
                 Some(_) = self.connections.join_next(), if !self.connections.is_empty() => {}
+                Some(ended) = self.answering.join_next(), if !self.answering.is_empty() => {
+                    tracing::error!(error = ?ended.err(), "datagrams are answered no more");
+                }
                 accepted = self.listener.accept() => match accepted {
                     Ok(stream) => self.on_connection(stream, &serve),
                     // Out of file descriptors and the like: those who wait are accepted a little later.
@@ -319,7 +346,9 @@ impl<L: Accept> Accepting<L> {
                 },
             }
         }
-        let Accepting { listener, hub: _, cores, mut connections } = self;
+        let Accepting { listener, hub: _, cores, mut connections, mut answering } = self;
+        // Whoever takes over the port wants it for datagrams too.
+        answering.shutdown().await;
         drop(listener);
         let closed = async {
             if let Some(cores) = cores {

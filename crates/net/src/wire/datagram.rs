@@ -117,19 +117,46 @@ pub struct Key([u8; KEY_LENGTH]);
 
 /// What a backend derives its keys from.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret([u8; KEY_LENGTH]);
+pub struct Secret {
+    bytes: [u8; KEY_LENGTH],
+    id: u32,
+}
+
+/// What arrived at a backend.
+#[derive(Clone, Copy, Debug)]
+pub enum Heard<'a> {
+    /// A question that its key vouches for.
+    Question(Datagram),
+    /// A question under a key of another secret: nobody can say whether it is genuine.
+    Foreign(Sealed<'a>),
+    /// It says that it is a question under a key of ours, and is not.
+    Forged,
+    /// No question at all.
+    Malformed,
+}
 
 impl Secret {
+    /// What these bytes are to the backend whose secret this is.
+    pub fn hear<'a>(&self, bytes: &'a [u8]) -> Heard<'a> {
+        match Sealed::read(bytes) {
+            Ok(sealed) if sealed.kind() != Kind::Question => Heard::Malformed,
+            Ok(sealed) if sealed.secret() != self.id => Heard::Foreign(sealed),
+            Ok(sealed) => sealed.open(&self.key(sealed.key())).map_or(Heard::Forged, Heard::Question),
+            Err(_) => Heard::Malformed,
+        }
+    }
+
     /// Drawn by the system: keys end with the process.
     pub fn random() -> Result<Secret, getrandom::Error> {
         let mut bytes = [0; KEY_LENGTH];
         getrandom::fill(&mut bytes)?;
-        Ok(Secret(bytes))
+        Ok(Secret::from_bytes(bytes))
     }
 
     /// Handed in: keys live as long as these bytes stay the same. They are to be kept as any other secret.
     pub fn from_bytes(bytes: [u8; KEY_LENGTH]) -> Secret {
-        Secret(bytes)
+        let hash = blake3::keyed_hash(&bytes, b"evenkeel datagram secret id");
+        Secret { bytes, id: u32::from_be_bytes(array_at(hash.as_bytes(), 0)) }
     }
 
     /// As text, for settings and files: at least 32 bytes of chance as hexadecimal digits; more are taken in full.
@@ -156,13 +183,12 @@ impl Secret {
             return Err(BadSecret::NoChance);
         }
         let secret = <[u8; KEY_LENGTH]>::try_from(bytes.as_slice());
-        Ok(Secret(secret.unwrap_or_else(|_| *blake3::hash(&bytes).as_bytes())))
+        Ok(Secret::from_bytes(secret.unwrap_or_else(|_| *blake3::hash(&bytes).as_bytes())))
     }
 
     /// Tells secrets apart and gives nothing away.
     pub fn id(&self) -> u32 {
-        let hash = blake3::keyed_hash(&self.0, b"evenkeel datagram secret id");
-        u32::from_be_bytes(array_at(hash.as_bytes(), 0))
+        self.id
     }
 
     /// The number of the next key: no process of the backend gives out the same one twice.
@@ -170,7 +196,7 @@ impl Secret {
         let mut text = *b"evenkeel datagram key id\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
         text[24..32].copy_from_slice(&process.to_be_bytes());
         text[32..].copy_from_slice(&count.to_be_bytes());
-        let hash = blake3::keyed_hash(&self.0, &text);
+        let hash = blake3::keyed_hash(&self.bytes, &text);
         u64::from_be_bytes(array_at(hash.as_bytes(), 0))
     }
 
@@ -178,7 +204,7 @@ impl Secret {
     pub fn key(&self, number: u64) -> Key {
         let mut text = *b"evenkeel datagram key\0\0\0\0\0\0\0\0";
         text[21..].copy_from_slice(&number.to_be_bytes());
-        Key(*blake3::keyed_hash(&self.0, &text).as_bytes())
+        Key(*blake3::keyed_hash(&self.bytes, &text).as_bytes())
     }
 }
 
