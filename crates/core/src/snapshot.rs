@@ -182,6 +182,8 @@ pub struct ServerSnapshot {
     pub closed: u64,
     /// Clients that watch and have not yet acknowledged the last announcement; unknown while it is being made.
     pub unacknowledged: Option<u32>,
+    /// Clients without a connection that it is still being pushed to; unknown while it is being made.
+    pub unreached: Option<u32>,
     /// Clients that cannot acknowledge it, as far as they are known; unknown while it is being made.
     pub silent: Option<u32>,
     /// How long ago it was told to end, if it was.

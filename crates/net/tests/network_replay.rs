@@ -2,7 +2,7 @@
 //! same process has been seen to change the trace.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "network/world.rs"]
+#[path = "network/world/mod.rs"]
 mod world;
 
 #[test]

@@ -204,6 +204,7 @@ impl Server {
             too_late: totals.too_late,
             closed: totals.closed,
             unacknowledged: self.clients.map(|clients| clients.unacknowledged),
+            unreached: self.clients.map(|clients| clients.unreached),
             silent: self.clients.map(|clients| clients.silent),
             draining_for: self.life.stopping_since().map(|since| now.since(since)),
             report: self.gate.report(),

@@ -19,7 +19,6 @@ use tokio::sync::{mpsc, oneshot};
 use super::datagrams::Desk;
 use super::driver::Event;
 use crate::body::{BoxBody, boxed};
-use crate::clock::Clock;
 use crate::frames::{FrameSender, Frames};
 use crate::wire::grpc::{self, HealthCheckResponse, ServingStatus, WatchAck, WatchEvent};
 
@@ -83,7 +82,7 @@ pub(crate) enum Connections {
 
 impl Hub {
     /// `events` hears whenever a watcher acknowledges or leaves.
-    pub(crate) fn new(events: mpsc::UnboundedSender<Event>, connections: Connections) -> Self {
+    pub(crate) fn new(events: mpsc::UnboundedSender<Event>, connections: Connections, process: u64) -> Self {
         let state = State {
             sequence: 0,
             serving: false,
@@ -93,13 +92,7 @@ impl Hub {
             strangers: 0,
             strangers_gone: connections == Connections::Hidden,
         };
-        Hub {
-            state: Mutex::new(state),
-            serving: AtomicBool::new(false),
-            events,
-            process: Clock::unix_nanos(),
-            desk: OnceLock::new(),
-        }
+        Hub { state: Mutex::new(state), serving: AtomicBool::new(false), events, process, desk: OnceLock::new() }
     }
 
     /// From now on clients are told how to go on by datagrams, and those who do are part of it.
@@ -373,7 +366,7 @@ mod tests {
 
     fn serving() -> (Arc<Hub>, mpsc::UnboundedReceiver<Event>) {
         let (events, told) = mpsc::unbounded_channel();
-        let hub = Arc::new(Hub::new(events, Connections::Told));
+        let hub = Arc::new(Hub::new(events, Connections::Told, 1));
         hub.announce(Readiness::Ready);
         (hub, told)
     }

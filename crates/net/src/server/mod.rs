@@ -76,6 +76,7 @@ pub struct Server {
     usage: Option<UsageSource>,
     health_services: Vec<String>,
     datagrams: Offer,
+    process: Option<u64>,
 }
 
 /// When a server becomes ready.
@@ -98,6 +99,7 @@ impl Default for Server {
             usage: None,
             health_services: Vec::new(),
             datagrams: Offer::Drawn,
+            process: None,
         }
     }
 }
@@ -178,6 +180,13 @@ impl Server {
     #[must_use]
     pub fn without_datagrams(self) -> Self {
         Server { datagrams: Offer::Nothing, ..self }
+    }
+
+    /// Which process of its task this is: higher than those before it, so that clients know whose word is the later
+    /// one. Default: nanoseconds since 1970, which is wrong only where a clock is set back between two starts.
+    #[must_use]
+    pub fn with_process_number(self, number: u64) -> Self {
+        Server { process: Some(number), ..self }
     }
 
     /// What tells it that it is ready, a lame duck, or to stop.
@@ -265,7 +274,8 @@ impl Server {
         let clock = Clock::new();
         let (events, inbox) = self.events;
         let (stage, watching) = self.stage;
-        let hub = Arc::new(Hub::new(events.clone(), connections));
+        let process = self.process.unwrap_or_else(Clock::unix_nanos);
+        let hub = Arc::new(Hub::new(events.clone(), connections, process));
         let busy = cpu::Cores::default();
         let usage = self.usage.unwrap_or_else(|| Box::new(cpu::of_process(Arc::clone(&busy))));
         let mut driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, usage)?;

@@ -1,18 +1,23 @@
 //! Backends and a client on a simulated network: time, latency and chance come from the simulation.
 #![allow(clippy::unwrap_used, dead_code, reason = "a test may panic, and uses some of it")]
 
+pub(crate) mod weather;
+
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel::client::{Connect, Fixed};
-use evenkeel::server::{Accept, Handle};
+use evenkeel::client::{Connect, Endpoint, Fixed};
+use evenkeel::server::{Accept, Handle, Secret};
+use evenkeel::udp::Datagrams;
 use evenkeel::{CallError, Channel, ChannelConfig, Context, Server};
 use evenkeel_core::server::Usage;
-use evenkeel_core::{BackendState, ServerConfig};
+use evenkeel_core::{BackendSnapshot, BackendState, ServerConfig};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -21,6 +26,7 @@ use tokio::time::Instant;
 use tower::{Service, service_fn};
 use turmoil::Sim;
 use turmoil::net::{TcpListener, TcpStream};
+use weather::{Weather, Wet};
 
 /// What the simulated machines share with the test: all run on its one thread.
 #[derive(Clone, Default)]
@@ -29,6 +35,25 @@ pub(crate) struct World {
     handles: Arc<Mutex<Vec<Option<Handle>>>>,
     /// What happened, and when: simulated milliseconds.
     trace: Arc<Mutex<Vec<(u128, String)>>>,
+    /// There are datagrams, and this is how they fare.
+    pub(crate) weather: Option<Weather>,
+    /// Every process of a backend has the same secret.
+    pub(crate) keeps_secret: bool,
+    /// Servers are lame ducks until they are told otherwise.
+    is_warming: Arc<AtomicBool>,
+    /// How many processes there have been.
+    processes: Arc<Mutex<u64>>,
+}
+
+impl World {
+    /// One with datagrams.
+    pub(crate) fn with_datagrams(seed: u64) -> World {
+        World { weather: Some(Weather::calm(seed)), keeps_secret: true, ..World::default() }
+    }
+
+    pub(crate) fn weather(&self) -> &Weather {
+        self.weather.as_ref().unwrap()
+    }
 }
 
 /// A network whose messages take 1 to 5 ms.
@@ -73,10 +98,34 @@ impl World {
         let config = ServerConfig { drain_least: Duration::from_millis(50), ..ServerConfig::default() };
         // The CPU of the process that simulates is nobody's.
         let usage = || Usage { utilization: Some(0.5), ..Usage::default() };
+        let process = self.next_process();
+        let secret = Secret::from_bytes([if self.keeps_secret { 1 } else { process as u8 }; 32]);
         let server = Server::new().with_config(config).without_signals().with_usage(usage);
+        let server = server.with_datagram_secret(secret).with_process_number(process);
+        let server = if self.is_warming.load(Ordering::Relaxed) { server.ready_later() } else { server };
         self.handles.lock().unwrap()[backend] = Some(server.handle());
         let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
-        server.serve(Door(listener), service).await.map_err(|error| -> Box<dyn Error> { error })
+        let datagrams = match &self.weather {
+            Some(weather) => Some(weather.socket(PORT).await?),
+            None => None,
+        };
+        server.serve(Door { listener, datagrams }, service).await.map_err(|error| -> Box<dyn Error> { error })
+    }
+
+    fn next_process(&self) -> u64 {
+        let mut processes = self.processes.lock().unwrap();
+        *processes += 1;
+        *processes
+    }
+
+    /// Servers that start from now on are lame ducks until they are told otherwise.
+    pub(crate) fn set_warming(&self) {
+        self.is_warming.store(true, Ordering::Relaxed);
+    }
+
+    /// What a client connects with; one for each.
+    pub(crate) fn wire(&self) -> Wire {
+        Wire { weather: self.weather.clone(), endpoint: Arc::default() }
     }
 
     /// The server of this backend.
@@ -108,8 +157,13 @@ pub(crate) fn config(seed: u64) -> ChannelConfig {
 
 /// A channel to that many backends, once all are healthy.
 pub(crate) async fn channel(config: ChannelConfig, backends: usize) -> Channel {
+    channel_over(Wire::default(), config, backends).await
+}
+
+/// The same, over this.
+pub(crate) async fn channel_over(wire: Wire, config: ChannelConfig, backends: usize) -> Channel {
     let all = Fixed::new((0..backends).map(|backend| format!("{}:{PORT}", name(backend))));
-    let channel = Channel::with(config, Wire, "service", all).unwrap().usable().await.unwrap();
+    let channel = Channel::with(config, wire, "service", all).unwrap().usable().await.unwrap();
     until(Duration::from_secs(5), "all are used", async || {
         (0..backends).map(|backend| state(&channel, backend)).all_are(BackendState::Healthy).await
     })
@@ -135,10 +189,15 @@ impl<F: Future<Output = BackendState>, I: Iterator<Item = F>> AllAre for I {
 
 /// How the channel sees this backend.
 pub(crate) async fn state(channel: &Channel, backend: usize) -> BackendState {
+    seen(channel, backend).await.state
+}
+
+/// All that the channel knows of this backend.
+pub(crate) async fn seen(channel: &Channel, backend: usize) -> BackendSnapshot {
     let snapshot = channel.snapshot().await.unwrap();
     let address = format!("{}:{PORT}", name(backend));
     let place = snapshot.names.iter().position(|name| *name == address).unwrap();
-    snapshot.client.backends[place].state
+    snapshot.client.backends[place].clone()
 }
 
 /// Waits until it holds; says how long that took.
@@ -196,8 +255,19 @@ async fn keep_calling(caller: u32, mut channel: Channel, notes: World) {
 }
 
 /// Connects over the simulated network.
-#[derive(Clone, Copy)]
-struct Wire;
+#[derive(Clone, Default)]
+pub(crate) struct Wire {
+    weather: Option<Weather>,
+    /// Its socket, and what reads it.
+    endpoint: Arc<tokio::sync::OnceCell<(Arc<Wet>, Arc<Endpoint>)>>,
+}
+
+impl Wire {
+    /// Its datagrams come from another port from now on.
+    pub(crate) async fn move_away(&self) {
+        self.endpoint.get().unwrap().0.move_away().await.unwrap();
+    }
+}
 
 impl Connect for Wire {
     type Stream = TokioIo<TcpStream>;
@@ -205,22 +275,43 @@ impl Connect for Wire {
     async fn connect(&self, backend: &str) -> io::Result<Self::Stream> {
         TcpStream::connect(backend).await.map(TokioIo::new)
     }
+
+    fn peer_address(stream: &Self::Stream) -> Option<SocketAddr> {
+        stream.inner().peer_addr().ok()
+    }
+
+    async fn endpoint(&self, _to: SocketAddr) -> io::Result<Option<Arc<Endpoint>>> {
+        let Some(weather) = &self.weather else { return Ok(None) };
+        let made = self.endpoint.get_or_try_init(|| async {
+            let socket = weather.socket(0).await?;
+            let endpoint = Endpoint::new(Arc::clone(&socket) as Arc<dyn Datagrams>);
+            Ok::<_, io::Error>((socket, endpoint))
+        });
+        Ok(Some(Arc::clone(&made.await?.1)))
+    }
 }
 
 /// Accepts from the simulated network.
-struct Door(TcpListener);
+struct Door {
+    listener: TcpListener,
+    datagrams: Option<Arc<Wet>>,
+}
 
 impl Accept for Door {
     type Stream = TokioIo<TcpStream>;
 
     async fn accept(&mut self) -> io::Result<Self::Stream> {
-        self.0.accept().await.map(|(stream, _)| TokioIo::new(stream))
+        self.listener.accept().await.map(|(stream, _)| TokioIo::new(stream))
+    }
+
+    fn datagrams(&self) -> io::Result<Option<Arc<dyn Datagrams>>> {
+        Ok(self.datagrams.clone().map(|socket| socket as Arc<dyn Datagrams>))
     }
 }
 
 const PORT: u16 = 8080;
 /// From the end of a server to the start of the next.
-const RESTART: Duration = Duration::from_millis(200);
+pub(crate) const RESTART: Duration = Duration::from_millis(200);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 pub(crate) const PING_EVERY: Duration = Duration::from_millis(200);
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_millis(100);
