@@ -57,7 +57,7 @@ async fn never_refusing(channel: &Channel, backends: usize, time: Duration) {
                 began.elapsed()
             );
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -292,7 +292,8 @@ fn a_restart_with_the_old_secret_needs_no_connection_and_one_without_a_single_on
 
 #[test]
 fn a_rolling_restart_with_half_of_the_clients_inactive_fails_no_request() {
-    for seed in 0..10 {
+    let seeds = if std::env::var_os("EVENKEEL_LONG").is_some() { 40 } else { 4 };
+    for seed in 0..seeds {
         let rough = Rough { lost: 0.2, twice: 0.2, late: 0.3, late_most: Duration::from_millis(100) };
         let mut world = World::with_datagrams(seed);
         world.keeps_secret = seed % 2 == 0;
@@ -303,7 +304,7 @@ fn a_rolling_restart_with_half_of_the_clients_inactive_fails_no_request() {
             sim.client(format!("client-{client}"), async move {
                 let channel = channel_over(world.wire(), idle_config(client), 3).await;
                 let is_busy = client % 2 == 0;
-                while !world.trace().iter().any(|(_, what)| what == "restarted") {
+                while turmoil::sim_elapsed().unwrap() < Duration::from_secs(12) {
                     match call(&mut channel.clone(), 20, Duration::from_secs(10)).await {
                         Ok(by) => world.note(format!("{client}: {by}")),
                         Err(error) => world.note(format!("{client} failed: {error}")),
@@ -329,8 +330,6 @@ fn a_rolling_restart_with_half_of_the_clients_inactive_fails_no_request() {
                 })
                 .collect();
             rolling.join_all().await;
-            tokio::time::sleep(Duration::from_secs(3)).await;
-            roller.note("restarted");
             Ok(())
         });
         sim.run().unwrap();
