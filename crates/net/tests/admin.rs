@@ -153,6 +153,32 @@ async fn the_metrics_say_the_same() {
 }
 
 #[tokio::test]
+async fn an_inactive_backend_is_shown_as_such() {
+    let server = start().await;
+    let mut config = ChannelConfig::default();
+    config.client.idle.after = Some(Duration::from_millis(50));
+    let channel = Channel::with(config, Tcp, "search", Fixed::new([server.address])).unwrap();
+    let admin = serve(Admin::new().with_channel(channel)).await;
+
+    until("it is inactive", async || state(admin).await["channels"][0]["inactive"] == 1).await;
+
+    let state = state(admin).await;
+    let shown = backend(&state, server.address);
+    assert_eq!([&shown["state"], &shown["link"], &shown["checked_by"]], ["healthy", "inactive", "datagrams"]);
+    assert_eq!((&shown["silences"], &state["channels"][0]["woken"]), (&0.into(), &0.into()));
+    assert!(state["channels"][0]["checks"]["answered"].as_u64().unwrap() > 0);
+    assert_eq!(state["channels"][0]["sockets"][0]["dropped"]["forged"], 0);
+    let metrics = get(admin, "/metrics").await.body;
+    let address = server.address;
+    assert!(metrics.contains(&format!(
+        "\nevenkeel_client_backend_link{{service=\"search\",backend=\"{address}\",link=\"inactive\"}} 1\n"
+    )));
+    assert!(metrics.contains("\nevenkeel_client_inactive_backends{service=\"search\"} 1\n"));
+    assert!(metrics.lines().any(|line| line.starts_with("evenkeel_client_datagrams_dropped_total{socket=")));
+    assert_eq!(get(admin, "/readyz").await.status, 200, "it can be used");
+}
+
+#[tokio::test]
 async fn every_metric_is_documented_and_what_is_documented_exists() {
     let admin = serve(Admin::new()).await;
     let exported = get(admin, "/metrics").await.body;

@@ -6,17 +6,18 @@ mod support;
 use std::time::{Duration, Instant};
 
 use evenkeel::client::{Fixed, Tcp};
-use evenkeel::{CallError, Channel, ChannelConfig, Context};
+use evenkeel::{CallError, Channel, ChannelConfig, Context, Server};
 use evenkeel_core::{BackendState, CheckedBy, LinkState, Refusal};
-use support::{Running, call, in_state, start, until};
+use support::{Running, call, in_state, listener, start, start_as, start_on, until};
+use tokio::net::TcpListener;
 use tower::Service;
 
-/// A channel that lets go of what was not used for 300 ms, and asks ten times a second.
+/// A channel that lets go of what was not used for 300 ms, and asks twice a second.
 fn config() -> ChannelConfig {
     let mut config = ChannelConfig::default();
     config.client.idle.after = Some(Duration::from_millis(300));
-    config.client.checks.every = Duration::from_millis(100);
-    config.client.checks.timeout = Duration::from_millis(100);
+    config.client.checks.every = Duration::from_millis(500);
+    config.client.checks.timeout = Duration::from_millis(500);
     config.client.checks.visit_every = Duration::from_millis(200);
     config
 }
@@ -98,6 +99,57 @@ async fn without_datagrams_rare_connections_check() {
     server.handle.ready();
     until("a visit tells", async || in_state(&channel, BackendState::Healthy).await == 1).await;
     assert!(call(&mut channel).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_server_without_datagrams_is_visited() {
+    let server = start_as(Server::new().without_datagrams(), listener().await);
+    let mut channel = channel(config(), &server).await;
+
+    until("it is let go", async || {
+        link(&channel).await == LinkState::Inactive && checked_by(&channel).await == CheckedBy::Visits
+    })
+    .await;
+    server.handle.lame_duck();
+    until("a visit tells", async || in_state(&channel, BackendState::LameDuck).await == 1).await;
+    server.handle.ready();
+    until("a visit tells", async || in_state(&channel, BackendState::Healthy).await == 1).await;
+    assert!(call(&mut channel).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_process_that_takes_over_hands_out_a_new_key() {
+    let server = start().await;
+    let mut channel = channel(config(), &server).await;
+    until("it is let go", async || link(&channel).await == LinkState::Inactive).await;
+
+    server.handle.stop();
+    server.serving.await.unwrap();
+    let _again = start_on(TcpListener::bind(server.address).await.unwrap());
+
+    until("it is back, and asked by datagrams again", async || {
+        let healthy = in_state(&channel, BackendState::Healthy).await == 1;
+        healthy && link(&channel).await == LinkState::Inactive && checked_by(&channel).await == CheckedBy::Datagrams
+    })
+    .await;
+    assert!(call(&mut channel).await.is_ok());
+}
+
+#[tokio::test]
+async fn channels_of_a_runtime_share_a_socket() {
+    let server = start().await;
+    let channels = [channel(config(), &server).await, channel(config(), &server).await];
+    for channel in &channels {
+        until("it is let go", async || link(channel).await == LinkState::Inactive).await;
+    }
+
+    let [one, two] = channels;
+    let endpoint = one.snapshot().await.unwrap().endpoints;
+    assert_eq!((endpoint.len(), endpoint[0].correspondents), (1, 2));
+    assert_eq!(two.snapshot().await.unwrap().endpoints[0].address, endpoint[0].address);
+
+    drop(two);
+    until("it has left", async || one.snapshot().await.unwrap().endpoints[0].correspondents == 1).await;
 }
 
 #[tokio::test]
