@@ -102,6 +102,9 @@ async fn the_state_names_every_backend_and_why() {
     assert!(down["report"].is_null() && healthy["last_lost"].is_null());
     assert_eq!([&state["servers"][0]["phase"], &state["servers"][1]["phase"]], ["serving", "lame_duck"]);
     assert!(state["servers"][0]["admitted"].as_u64().unwrap() > 0);
+    let datagrams = &state["servers"][0]["datagrams"];
+    assert_eq!((&datagrams["port"], &datagrams["unreached"]), (&servers[0].address.port().into(), &0.into()));
+    assert_eq!((&datagrams["received"]["forged"], &datagrams["pushed"]["given_up"]), (&0.into(), &0.into()));
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ impl Admin {
             .servers
             .iter()
             .cloned()
-            .map(|server| tokio::spawn(async move { within(server.snapshot()).await }))
+            .map(|server| tokio::spawn(async move { within(server.look()).await }))
             .collect();
         let mut state = State::new(self.clock.now().since(self.began));
         for (channel, asked) in self.channels.iter().zip(channels) {
@@ -122,7 +122,7 @@ impl Admin {
         }
         for asked in servers {
             state.servers.push(match asked.await.ok().flatten() {
-                Some(Some(snapshot)) => state::ServerState::from(&snapshot),
+                Some(Some((server, datagrams))) => state::ServerState::new(&server, datagrams.as_ref()),
                 Some(None) => state::ServerState::unknown(Phase::Stopped.as_str()),
                 None => state::ServerState::unknown(state::SILENT),
             });

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use evenkeel_core::{BackendState, LinkState};
 
-use super::state::{BackendView, ChannelState, PHASES, ServerState, Socket, State};
+use super::state::{BackendView, ChannelState, Counts, DatagramState, PHASES, ServerState, Socket, State};
 
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -26,6 +26,7 @@ pub(crate) fn encode(state: &State) -> String {
     let servers: Vec<(Labels<'_>, &ServerState)> = server_labels(&state.servers);
     of_servers(&mut text, &servers);
     of_reports(&mut text, &servers);
+    of_datagrams(&mut text, &servers);
     text.text
 }
 
@@ -214,6 +215,35 @@ fn of_reports(text: &mut Text, servers: &[(Labels<'_>, &ServerState)]) {
     text.each(servers, |server| server.report.as_ref()?.utilization);
     text.gauge("evenkeel_server_processors", "Processors it may use.");
     text.each(servers, |server| server.report.as_ref()?.processors);
+}
+
+/// Numbers by one label.
+type Kinds = fn(&DatagramState) -> &Counts;
+
+fn of_datagrams(text: &mut Text, servers: &[(Labels<'_>, &ServerState)]) {
+    text.gauge("evenkeel_server_peers", "Clients remembered that ask by datagrams.");
+    text.each(servers, |server| Some(server.datagrams.as_ref()?.peers.into()));
+    text.gauge("evenkeel_server_unreached_peers", "Those of them that are being pushed to and have not acknowledged.");
+    text.each(servers, |server| Some(server.datagrams.as_ref()?.unreached.into()));
+    let families: [(&str, &str, &str, Kinds); 3] = [
+        ("datagrams", "outcome", "Datagrams that came, by what became of them.", |one| &one.received),
+        ("pushes", "outcome", "Clients an announcement was pushed to, by how that ended.", |one| &one.pushed),
+        ("dropped_peers", "reason", "Clients that are remembered no more, by reason.", |one| &one.dropped),
+    ];
+    for (name, label, help, counts) in families {
+        text.counter(&format!("evenkeel_server_{name}_total"), help);
+        for (labels, server) in servers {
+            for (value, count) in server.datagrams.iter().flat_map(|datagrams| &counts(datagrams).0) {
+                text.sample_with(labels, &[(label, value)], *count as f64);
+            }
+        }
+    }
+    text.counter("evenkeel_server_pushed_datagrams_total", "Pushes sent, repeats among them.");
+    text.each(servers, |server| Some(server.datagrams.as_ref()?.pushes as f64));
+    text.counter("evenkeel_server_unsent_datagrams_total", "Datagrams that the system did not take.");
+    text.each(servers, |server| Some(server.datagrams.as_ref()?.unsent as f64));
+    text.counter("evenkeel_server_datagram_pauses_total", "How often reading was paused because too many came.");
+    text.each(servers, |server| Some(server.datagrams.as_ref()?.pauses as f64));
 }
 
 /// The text so far, and the family that samples belong to.

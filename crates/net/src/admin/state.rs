@@ -12,6 +12,7 @@ use evenkeel_core::{
 use serde::{Serialize, Serializer};
 
 use crate::client::{ChannelSnapshot, Dropped, EndpointSnapshot};
+use crate::server::DatagramSnapshot;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct State {
@@ -128,6 +129,25 @@ pub(crate) struct ServerState {
     pub(crate) unacknowledged: Option<u32>,
     pub(crate) draining_s: Option<f64>,
     pub(crate) report: Option<Report>,
+    /// Null where it has none.
+    pub(crate) datagrams: Option<DatagramState>,
+}
+
+/// Clients without a connection, and the datagrams to and from them.
+#[derive(Debug, Serialize)]
+pub(crate) struct DatagramState {
+    pub(crate) port: u16,
+    pub(crate) peers: u32,
+    pub(crate) unreached: u32,
+    /// What became of those that came.
+    pub(crate) received: Counts,
+    /// What became of clients that were pushed to.
+    pub(crate) pushed: Counts,
+    pub(crate) pushes: u64,
+    /// Clients that are remembered no more, by reason.
+    pub(crate) dropped: Counts,
+    pub(crate) unsent: u64,
+    pub(crate) pauses: u64,
 }
 
 /// Numbers by name, in a fixed order.
@@ -287,8 +307,33 @@ impl Report {
     }
 }
 
-impl From<&ServerSnapshot> for ServerState {
-    fn from(snapshot: &ServerSnapshot) -> Self {
+impl From<&DatagramSnapshot> for DatagramState {
+    fn from(snapshot: &DatagramSnapshot) -> Self {
+        let DatagramSnapshot { port, peers, answered, malformed, forged, resets, resets_withheld, unsent, pauses } =
+            *snapshot;
+        DatagramState {
+            port,
+            peers: peers.known,
+            unreached: peers.unreached,
+            received: Counts(vec![
+                ("answered", answered),
+                ("replayed", peers.replayed),
+                ("forged", forged),
+                ("malformed", malformed),
+                ("reset", resets),
+                ("withheld", resets_withheld),
+            ]),
+            pushed: Counts(vec![("acknowledged", peers.acknowledged), ("given_up", peers.given_up)]),
+            pushes: peers.pushes,
+            dropped: Counts(vec![("forgotten", peers.forgotten), ("evicted", peers.evicted)]),
+            unsent,
+            pauses,
+        }
+    }
+}
+
+impl ServerState {
+    pub(crate) fn new(snapshot: &ServerSnapshot, datagrams: Option<&DatagramSnapshot>) -> Self {
         ServerState {
             phase: snapshot.phase.as_str(),
             since_s: Some(seconds(snapshot.now.since(snapshot.since))),
@@ -298,11 +343,10 @@ impl From<&ServerSnapshot> for ServerState {
             unacknowledged: snapshot.unacknowledged,
             draining_s: snapshot.draining_for.map(seconds),
             report: Some(Report::new(Duration::ZERO, &snapshot.report)),
+            datagrams: datagrams.map(DatagramState::from),
         }
     }
-}
 
-impl ServerState {
     /// One that says nothing.
     pub(crate) fn unknown(phase: &'static str) -> Self {
         ServerState {
@@ -314,6 +358,7 @@ impl ServerState {
             unacknowledged: None,
             draining_s: None,
             report: None,
+            datagrams: None,
         }
     }
 }

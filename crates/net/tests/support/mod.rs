@@ -1,6 +1,7 @@
 //! Servers on real sockets to call, and ways to wait for what must come.
 #![allow(clippy::unwrap_used, dead_code, reason = "a test may panic, and uses some of it")]
 
+pub(crate) mod asker;
 pub(crate) mod raw;
 pub(crate) mod scripted;
 
