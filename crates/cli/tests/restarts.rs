@@ -4,15 +4,16 @@
 mod support;
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use evenkeel::{Channel, Context};
-use evenkeel_core::{BackendState, Outcome};
+use evenkeel::{Channel, ChannelConfig, Context};
+use evenkeel_core::{BackendState, LinkState, Outcome};
 use rustix::process::Signal;
 use support::generated::WorkRequest;
 use support::generated::demo_client::DemoClient;
-use support::{Backend, begun, channel_to, seen, until};
+use support::{Backend, begun, channel_to, channel_with, seen, until};
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::Instant;
 
@@ -57,6 +58,70 @@ async fn roll() {
     let (answered, failed) = load.end().await;
     assert_eq!(failed, [""; 0], "{answered} were answered");
     assert!(answered > 100, "{answered}");
+}
+
+#[tokio::test]
+async fn a_rolling_restart_with_half_of_the_clients_inactive_fails_no_request() {
+    LocalSet::new().run_until(roll_with_inactive()).await;
+}
+
+async fn roll_with_inactive() {
+    let rounds = if std::env::var_os("EVENKEEL_LONG").is_some() { 20 } else { 2 };
+    let mut backends = [Backend::start(OPTIONS), Backend::start(OPTIONS), Backend::start(OPTIONS)];
+    let busy = [channel_to(&backends).await, channel_to(&backends).await];
+    let mut config = ChannelConfig::default();
+    config.client.idle.after = Some(Duration::from_millis(100));
+    config.client.checks.every = Duration::from_secs(1);
+    let idle = [channel_with(config.clone(), &backends).await, channel_with(config, &backends).await];
+    let loads = busy.each_ref().map(Load::start);
+
+    for round in 0..rounds {
+        for backend in &mut backends {
+            let address = backend.address;
+            for channel in &idle {
+                // Two calls come out of the blue: nobody is connected, and one is connected again.
+                call_once(channel).await;
+                call_once(channel).await;
+                until("it is inactive", async || seen(channel, address).await.link == LinkState::Inactive).await;
+            }
+            let before: Vec<u64> = begun_by(&idle, address).await;
+
+            backend.process.signal(Signal::TERM);
+            for channel in &idle {
+                // Told without a connection; once the process is gone it may be seen refusing already.
+                let left = async || seen(channel, address).await.state != BackendState::Healthy;
+                until("the push is handled", left).await;
+                call_once(channel).await;
+            }
+            assert_eq!(begun_by(&idle, address).await, before, "round {round}: {address} was used after its notice");
+
+            assert_eq!(backend.process.end().await.0, Some(0));
+            *backend = Backend::start_at(address, OPTIONS);
+            for channel in busy.iter().chain(&idle) {
+                until("it is back", async || seen(channel, address).await.state == BackendState::Healthy).await;
+            }
+        }
+    }
+
+    for load in loads {
+        let (answered, failed) = load.end().await;
+        assert_eq!(failed, [""; 0], "{answered} were answered");
+        assert!(answered > 100, "{answered}");
+    }
+}
+
+async fn begun_by(channels: &[Channel], address: SocketAddr) -> Vec<u64> {
+    let mut counts = Vec::new();
+    for channel in channels {
+        counts.push(begun(&seen(channel, address).await));
+    }
+    counts
+}
+
+async fn call_once(channel: &Channel) {
+    let mut request = tonic::Request::new(WorkRequest::default());
+    request.extensions_mut().insert(Context::default().with_deadline(Instant::now() + DEADLINE));
+    DemoClient::new(channel.clone()).work(request).await.unwrap();
 }
 
 #[tokio::test]

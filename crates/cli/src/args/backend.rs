@@ -1,6 +1,7 @@
 //! What can be typed after `evenkeel backend`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -42,6 +43,14 @@ pub(crate) struct BackendArgs {
     /// Share of all requests that fail at once, as on a broken machine
     #[arg(long, value_name = "RATIO", value_parser = ratio, default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) error_rate: f64,
+
+    /// Take no datagrams: clients without a connection learn of changes when they connect
+    #[arg(long)]
+    pub(crate) no_datagrams: bool,
+
+    /// What keys of datagrams derive from, in hexadecimal, so that they outlive a restart [default: drawn at each start]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_datagrams")]
+    pub(crate) datagram_secret_file: Option<PathBuf>,
 
     /// What failures are drawn from
     #[arg(long, value_name = "N", value_parser = seed, default_value_t = 0, allow_negative_numbers = true)]

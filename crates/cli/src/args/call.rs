@@ -80,6 +80,22 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "N", value_parser = subset, default_value_t = 20, allow_negative_numbers = true)]
     pub(crate) subset: u32,
 
+    /// Let go of a connection that nobody has used for so long, in seconds
+    #[arg(long, value_name = "S", value_parser = idle, default_value_t = 300.0, allow_negative_numbers = true)]
+    pub(crate) idle_after: f64,
+
+    /// How often a backend without a connection is asked how it is, in seconds
+    #[arg(long, value_name = "S", value_parser = check, default_value_t = 10.0, allow_negative_numbers = true)]
+    pub(crate) check_every: f64,
+
+    /// Ask by connecting, never by datagrams
+    #[arg(long)]
+    pub(crate) no_datagrams: bool,
+
+    /// Say on stderr what becomes of each backend: connected, inactive, lame duck, and how it is checked
+    #[arg(long)]
+    pub(crate) watch: bool,
+
     /// Plain HTTP/1.1 instead of gRPC
     #[arg(long)]
     pub(crate) http: bool,
@@ -109,6 +125,14 @@ fn rate(text: &str) -> Result<f64, String> {
     number(text, 0.01, 1_000_000.0)
 }
 
+fn idle(text: &str) -> Result<f64, String> {
+    number(text, 0.01, 86_400.0)
+}
+
+fn check(text: &str) -> Result<f64, String> {
+    number(text, 0.01, 3_600.0)
+}
+
 fn in_flight(text: &str) -> Result<u32, String> {
     whole_number(text, 1, 100_000)
 }
@@ -130,4 +154,5 @@ Examples:
   evenkeel call 127.0.0.1:50051
   evenkeel call 127.0.0.1:50051 127.0.0.1:50052 --rate 200 --cpu-us 2000
   evenkeel call 127.0.0.1:50051 --http --requests 50 --bytes 1000 --json
-  evenkeel call 127.0.0.1:50051 --criticality sheddable --deadline 0.5";
+  evenkeel call 127.0.0.1:50051 --criticality sheddable --deadline 0.5
+  evenkeel call 127.0.0.1:50051 --rate 0.2 --seconds 60 --idle-after 2 --watch";

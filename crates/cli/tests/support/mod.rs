@@ -7,8 +7,8 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use evenkeel::Channel;
 use evenkeel::client::{ChannelSnapshot, Fixed, Tcp};
+use evenkeel::{Channel, ChannelConfig};
 use evenkeel_core::{BackendSnapshot, BackendState};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -131,8 +131,13 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 
 /// A channel that has a connection to each of them.
 pub(crate) async fn channel_to(backends: &[Backend]) -> Channel {
+    channel_with(ChannelConfig::default(), backends).await
+}
+
+/// The same with other settings.
+pub(crate) async fn channel_with(config: ChannelConfig, backends: &[Backend]) -> Channel {
     let addresses = Fixed::new(backends.iter().map(|backend| backend.address));
-    let channel = Channel::with(evenkeel::ChannelConfig::default(), Tcp, "demo", addresses).unwrap();
+    let channel = Channel::with(config, Tcp, "demo", addresses).unwrap();
     for backend in backends {
         until("it is used", async || seen(&channel, backend.address).await.state == BackendState::Healthy).await;
     }

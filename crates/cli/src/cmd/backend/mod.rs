@@ -5,6 +5,7 @@ mod sharing;
 mod worker;
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use axum::extract::RawQuery;
 use evenkeel::admin::Admin;
 use evenkeel::clock::Clock;
-use evenkeel::server::Handle;
+use evenkeel::server::{Handle, Secret};
 use evenkeel_core::Rng;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -69,6 +70,11 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
         .with_health_service(SERVICE)
         .without_signals()
         .prewarm(tokio::time::sleep(Duration::from_secs_f64(args.start_up)));
+    let server = match (&args.datagram_secret_file, args.no_datagrams) {
+        (Some(file), _) => server.with_datagram_secret(secret(file)?),
+        (None, true) => server.without_datagrams(),
+        (None, false) => server,
+    };
     // Before anybody is told that it listens: from then on it may be told to stop.
     helping.spawn(stop_on_terminate(signal(SignalKind::terminate())?, server.handle()));
     helping.spawn(stop_on_interrupt(signal(SignalKind::interrupt())?, server.handle()));
@@ -82,6 +88,12 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
 
     let requests = worker.answered.load(Ordering::Relaxed);
     say(args, out, &Event::Stopped { requests, busy_core_s: processors.busy().as_secs_f64() })
+}
+
+fn secret(file: &Path) -> Result<Secret, Failure> {
+    let wrong = |what: String| Failure::Usage(format!("--datagram-secret-file {}: {what}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    Secret::from_hex(&text).map_err(|error| wrong(error.to_string()))
 }
 
 fn routes(worker: &Arc<Worker>) -> Result<axum::Router, Failure> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel::client::ChannelSnapshot;
-use evenkeel_core::Outcome;
+use evenkeel_core::{CheckCounts, ClientSnapshot, Outcome};
 use serde::Serialize;
 
 use crate::load::{Latency, Load, Percentiles, retries};
@@ -22,7 +22,22 @@ pub(super) struct Figures {
     pub(super) latency_ms: Percentiles,
     /// Attempts made again since the one before certainly never ran.
     pub(super) retries: u64,
+    pub(super) checks: Checks,
     pub(super) backends: Vec<Backend>,
+}
+
+/// How backends without a connection were watched.
+#[derive(Debug, Serialize)]
+pub(super) struct Checks {
+    pub(super) sent: u64,
+    pub(super) answered: u64,
+    pub(super) silent: u64,
+    pub(super) resets: u64,
+    pub(super) pushes: u64,
+    /// Connections made only to see how a backend is.
+    pub(super) visits: u64,
+    /// Backends connected to again since a request wanted them.
+    pub(super) woken: u64,
 }
 
 /// Every request that was due is in exactly one of the others.
@@ -43,9 +58,18 @@ pub(super) struct Requests {
 pub(super) struct Backend {
     pub(super) name: String,
     pub(super) state: &'static str,
+    pub(super) link: &'static str,
+    pub(super) checked_by: &'static str,
     /// Attempts in the channel's count, by how they ended.
     pub(super) ended: BTreeMap<&'static str, u64>,
     pub(super) latency_ms: Percentiles,
+}
+
+impl Checks {
+    fn new(client: &ClientSnapshot) -> Self {
+        let CheckCounts { sent, answered, silent, resets, pushes, visits } = client.checks;
+        Checks { sent, answered, silent, resets, pushes, visits, woken: client.woken }
+    }
 }
 
 impl Figures {
@@ -55,6 +79,8 @@ impl Figures {
         let backends = snapshot.names.iter().zip(&snapshot.client.backends).map(|(name, backend)| Backend {
             name: name.clone(),
             state: backend.state.as_str(),
+            link: backend.link.as_str(),
+            checked_by: backend.checked_by.as_str(),
             ended: Outcome::ALL.into_iter().map(|outcome| (outcome.as_str(), backend.ended(outcome))).collect(),
             latency_ms: tally.by_backend.get(name).unwrap_or(&nothing).percentiles(),
         });
@@ -75,6 +101,7 @@ impl Figures {
             latency_ms: tally.latency.percentiles(),
             retries: retries(snapshot, &tally),
             failures: tally.failed,
+            checks: Checks::new(&snapshot.client),
             backends,
         }
     }

@@ -2,6 +2,7 @@
 
 mod figures;
 mod text;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -22,6 +23,7 @@ use crate::load::{Arrivals, Caller, End, Form, Gaps, Load, Pace, ms_text};
 use crate::progress::{Progress, announce};
 use crate::work::WorkRequest;
 use figures::Figures;
+use watch::Watch;
 
 /// Calls, and prints what was seen.
 pub(crate) fn run(args: &CallArgs, out: &mut impl Write) -> Result<(), Failure> {
@@ -48,7 +50,8 @@ async fn call(args: &CallArgs, out: &mut impl Write) -> Result<(), Failure> {
         customer: args.customer.as_deref().map(Into::into),
         deadline: Duration::from_secs_f64(args.deadline),
     });
-    let ended = drive(args, &load, &mut interrupts).await;
+    let mut watch = args.watch.then(|| Watch::new(channel.clone()));
+    let ended = drive(args, &load, &mut watch, &mut interrupts).await;
     let snapshot = channel.snapshot().await.ok_or_else(|| Failure::Run("the channel has ended".to_owned()))?;
     let figures = Figures::new(&load, &snapshot);
     if args.json {
@@ -70,6 +73,11 @@ async fn connect(args: &CallArgs) -> Result<Channel, Failure> {
     let mut config = ChannelConfig::default();
     config.client.policy = args.policy;
     config.client.subset.size = args.subset;
+    config.client.idle.after = Some(Duration::from_secs_f64(args.idle_after));
+    config.client.checks.every = Duration::from_secs_f64(args.check_every);
+    // An answer that is not there by the next question is none.
+    config.client.checks.timeout = config.client.checks.timeout.min(config.client.checks.every);
+    config.datagrams = !args.no_datagrams;
     config.protocol = if args.http { Protocol::Http1 } else { Protocol::Http2 };
     config.seed = args.seed;
     let impossible = |error: ConnectError| Failure::Usage(error.to_string());
@@ -99,7 +107,7 @@ enum Ended {
     Interrupted,
 }
 
-async fn drive(args: &CallArgs, load: &Load, interrupts: &mut Signal) -> Ended {
+async fn drive(args: &CallArgs, load: &Load, watch: &mut Option<Watch>, interrupts: &mut Signal) -> Ended {
     let end = args.seconds.map_or(End::Requests(args.requests), |s| End::After(Duration::from_secs_f64(s)));
     let pace = match args.rate {
         Some(rate) => Pace::Open { arrivals: Arrivals { rate, gaps: Gaps::Even }, in_flight_most: args.in_flight },
@@ -119,6 +127,9 @@ async fn drive(args: &CallArgs, load: &Load, interrupts: &mut Signal) -> Ended {
             () = running.as_mut() => break Ended::ByItself,
             _ = interrupts.recv() => break Ended::Interrupted,
             _ = looks.tick() => {
+                if let Some(watch) = watch {
+                    watch.look(&progress).await;
+                }
                 let tally = load.tally();
                 let done = match end {
                     End::Requests(_) => tally.asked,

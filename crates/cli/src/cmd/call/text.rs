@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::figures::{Backend, Figures};
+use super::figures::{Backend, Checks, Figures};
 use crate::draw::{Paint, table};
 use crate::load::{Percentiles, ms_text};
 
 pub(super) fn write(out: &mut impl Write, paint: Paint, figures: &Figures) -> io::Result<()> {
-    let Figures { seconds, per_second, requests, failures, latency_ms, retries, backends } = figures;
+    let Figures { seconds, per_second, requests, failures, latency_ms, retries, checks, backends } = figures;
     writeln!(out, "{} requests in {seconds:.1} s, {per_second:.0} answered a second", requests.asked)?;
     writeln!(out, "\n{}", paint.heading("Outcomes"))?;
     let mut outcomes = vec![("ok".to_owned(), requests.ok), ("degraded".to_owned(), requests.degraded)];
@@ -28,11 +28,18 @@ pub(super) fn write(out: &mut impl Write, paint: Paint, figures: &Figures) -> io
     if *retries > 0 {
         writeln!(out, "  {retries} were sent again after a connection did not take them")?;
     }
+    let Checks { sent, answered, pushes, visits, woken, .. } = checks;
+    if sent + visits + woken > 0 {
+        writeln!(
+            out,
+            "  inactive backends: {sent} checks, {answered} answered, {pushes} notices, {visits} visits, {woken} woken"
+        )?;
+    }
     writeln!(out, "\n{}", paint.heading("Latency of those answered, in ms"))?;
     write!(out, "{}", table(&header(""), &[latency_row("all", latency_ms)]))?;
     writeln!(out, "\n{}", paint.heading("Backends"))?;
     let rows: Vec<Vec<String>> = backends.iter().map(backend_row).collect();
-    let names = ["", "state", "served", "other", "p50", "p99", "max"];
+    let names = ["", "state", "link", "served", "other", "p50", "p99", "max"];
     write!(out, "{}", table(&names, &rows))
 }
 
@@ -49,6 +56,6 @@ fn backend_row(backend: &Backend) -> Vec<String> {
     let served = backend.ended.get("served").copied().unwrap_or(0);
     let other = backend.ended.values().sum::<u64>() - served;
     let Percentiles { p50, p99, max, .. } = backend.latency_ms;
-    let counts = [backend.state.replace('_', " "), served.to_string(), other.to_string()];
+    let counts = [backend.state.replace('_', " "), backend.link.to_owned(), served.to_string(), other.to_string()];
     std::iter::once(backend.name.clone()).chain(counts).chain([p50, p99, max].map(ms_text)).collect()
 }
