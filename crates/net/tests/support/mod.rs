@@ -50,7 +50,7 @@ pub(crate) fn start_on(listener: TcpListener) -> Running {
     start_as(Server::new(), listener)
 }
 
-pub(crate) fn start_as(server: Server, listener: TcpListener) -> Running {
+pub(crate) fn start_as(starting: Server, listener: TcpListener) -> Running {
     let address = listener.local_addr().unwrap();
     let served = Arc::new(AtomicU64::new(0));
     let counting = Arc::clone(&served);
@@ -71,7 +71,7 @@ pub(crate) fn start_as(server: Server, listener: TcpListener) -> Running {
         }
     });
     let config = ServerConfig { drain_least: Duration::from_millis(20), ..ServerConfig::default() };
-    let starting = server.with_config(config).without_signals();
+    let starting = starting.with_config(config).without_signals();
     let handle = starting.handle();
     let serving = tokio::spawn(async move { starting.serve(listener, service).await.unwrap() });
     Running { handle, address, serving, served }
