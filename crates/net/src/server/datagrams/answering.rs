@@ -133,9 +133,10 @@ impl Answering {
         let mut book = self.desk.book();
         book.peers.handle_timeout(self.desk.clock.now());
         self.pushes.extend(std::iter::from_fn(|| book.peers.poll_push()));
-        let has_changed = book.told != book.peers.unreached();
+        let unreached = book.peers.unreached();
+        let before = std::mem::replace(&mut book.told, unreached);
         drop(book);
-        if has_changed {
+        if unreached != before {
             self.hub.tell_changed();
         }
         if self.pushes.is_empty() {
