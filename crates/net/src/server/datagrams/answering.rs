@@ -186,7 +186,7 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// As many as 200 000 clients ask at the default of 10 s; at about 2 µs each a flood takes 4 % of a processor.
+/// As many as 200 000 clients ask at the default of 10 s; a flood costs no more than they would.
 const READ_A_SECOND: u32 = 20_000;
 /// A tenth of a second of that, and as many as one system call gives.
 const READ_AT_ONCE: u32 = 2_048;
