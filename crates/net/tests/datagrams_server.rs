@@ -158,8 +158,8 @@ async fn answers_and_pushes_leave_from_the_address_that_was_asked() {
     for everywhere in ["0.0.0.0:0", "[::]:0"] {
         let Ok(listener) = TcpListener::bind(everywhere).await else { continue };
         let task = start_on(listener, Server::new());
-        let asked = SocketAddr::new([127, 0, 0, 2].into(), task.address.port());
-        let mut asker = Asker::meet(asked).await;
+        let at = SocketAddr::new([127, 0, 0, 2].into(), task.address.port());
+        let mut asker = Asker::meet(at).await;
         assert!(asker.ask().await.remembered);
 
         task.handle.lame_duck();
