@@ -15,7 +15,7 @@ use evenkeel_core::{Readiness, ServerConfig};
 use http_body_util::Empty;
 use support::asker::{Asker, first_event};
 use support::{listener, until};
-use tokio::net::UdpSocket;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinHandle;
 use tower::service_fn;
 
@@ -32,7 +32,10 @@ impl Task {
 }
 
 async fn start(server: Server) -> Task {
-    let listener = listener().await;
+    start_on(listener().await, server)
+}
+
+fn start_on(listener: TcpListener, server: Server) -> Task {
     let address = listener.local_addr().unwrap();
     let server = server.without_signals();
     let handle = server.handle();
@@ -148,6 +151,21 @@ async fn a_client_that_moved_is_pushed_to_where_it_is() {
 
     assert_eq!(asker.hear().await.kind, Kind::Push);
     assert_eq!(task.datagrams().await.peers.known, 1);
+}
+
+#[tokio::test]
+async fn answers_and_pushes_leave_from_the_address_that_was_asked() {
+    for everywhere in ["0.0.0.0:0", "[::]:0"] {
+        let Ok(listener) = TcpListener::bind(everywhere).await else { continue };
+        let task = start_on(listener, Server::new());
+        let at = SocketAddr::new([127, 0, 0, 2].into(), task.address.port());
+        let mut asker = Asker::meet(at).await;
+        assert!(asker.ask().await.remembered);
+
+        task.handle.lame_duck();
+
+        assert_eq!(asker.hear().await.kind, Kind::Push, "which looks where it came from");
+    }
 }
 
 #[tokio::test]

@@ -2,9 +2,9 @@
 //!
 //! Only questions that somebody vouches for come here, and only those that repeat a recent time of this process are
 //! remembered: what was recorded earlier and is sent again changes nothing. The table is bounded, and so is all
-//! that is sent: an announcement goes to everybody remembered at no more than [`PUSHES_A_MILLISECOND`], and again to those
-//! who do not say that they heard it, a few times. Then a client is given up, which is counted: a stopping server is never
-//! held up by one that has gone.
+//! that is sent: an announcement goes to everybody remembered, no more than 512 a millisecond, and again to those who do
+//! not say that they heard it, a few times. Then a client is given up, which is counted: a stopping server is never held
+//! up by one that has gone.
 
 mod config;
 mod pushing;
@@ -335,6 +335,6 @@ impl Peer {
     }
 }
 
-/// A sweep looks at everybody who has been silent for a while: about a millisecond for 50 000.
+/// A sweep looks at everybody who has been silent for a while; nobody is remembered for more than this too long.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const PATIENCE_LEAST: Duration = Duration::from_secs(1);

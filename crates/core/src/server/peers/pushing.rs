@@ -95,6 +95,6 @@ const WAITS: [Duration; 6] = [
 ];
 /// Those in the last queue are given up when their turn comes.
 pub(super) const GIVEN_UP: u8 = WAITS.len() as u8;
-/// Sending takes about a microsecond: half a processor for the tenth of a second that 50 000 take.
+/// All of 50 000 within a tenth of a second, and no burst that fills the buffers on the way.
 pub(super) const PUSHES_A_MILLISECOND: u32 = 512;
 const WINDOW: Duration = Duration::from_millis(1);

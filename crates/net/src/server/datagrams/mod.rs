@@ -47,7 +47,7 @@ pub(crate) struct Desk {
 #[derive(Debug)]
 struct Book {
     peers: Peers,
-    /// The `unreached` that the driver knows of.
+    /// The `unreached` that the driver knows of, or is about to look at.
     told: u32,
 }
 
