@@ -16,7 +16,7 @@ fn after(millis: u64) -> Time {
 }
 
 fn address(number: u8) -> PeerAddress {
-    PeerAddress([number; 18])
+    PeerAddress([number; PeerAddress::LENGTH])
 }
 
 fn question(peer: u64, sequence: u64) -> Question {
@@ -323,4 +323,16 @@ proptest! {
         }
         prop_assert_eq!(peers.unreached(), 0);
     }
+}
+
+#[test]
+fn a_recorded_question_of_one_that_was_forgotten_registers_nobody() {
+    let mut peers = peers_of(1);
+    // Three periods and a second later, and the sweep after that.
+    peers.handle_timeout(after(33_000));
+    assert_eq!(peers.snapshot().known, 0);
+
+    let recorded = Question { address: address(99), age: Some(Duration::from_secs(34)), ..question(1, 1) };
+    assert_eq!(peers.handle_question(after(33_000), &recorded), UNPROVEN);
+    assert_eq!(peers.snapshot().known, 0);
 }

@@ -116,9 +116,9 @@ fn every_inactive_client_hears_of_a_lame_duck_within_two_round_trips_and_of_its_
             until(Duration::from_secs(10), before, async || noted(before) == CLIENTS as usize).await;
             let handle = announcer.handle(0);
             if after == "lame" {
-                handle.lame_duck()
+                handle.lame_duck();
             } else {
-                handle.ready()
+                handle.ready();
             }
             let took = until(Duration::from_secs(10), after, async || noted(after) == CLIENTS as usize).await;
             assert!(took <= ROUND_TRIP * 2, "{after} after {took:?}");

@@ -186,7 +186,7 @@ impl Vigil {
             return None;
         }
         if !remembered && !std::mem::replace(&mut self.asked_again, true) {
-            return self.ask(now, settings);
+            return Some(self.ask(now, settings));
         }
         self.asked_again = false;
         match self.link {
@@ -227,7 +227,7 @@ impl Vigil {
             self.silences += 1;
             // A deaf one has been asked often enough.
             let is_silent = self.is_deaf || self.silences >= settings.checks.silences_max;
-            return if is_silent { self.on_silences(now, slot, settings, rng) } else { self.ask(now, settings) };
+            return if is_silent { self.on_silences(now, slot, settings, rng) } else { Some(self.ask(now, settings)) };
         }
         if self.due.is_none_or(|at| at > now) {
             return None;
@@ -236,7 +236,7 @@ impl Vigil {
         match self.link {
             Link::Kept => self.look(now, is_healthy, slot, settings, rng),
             Link::Inactive if self.is_visited() => Some(self.visit()),
-            Link::Inactive => self.ask(now, settings),
+            Link::Inactive => Some(self.ask(now, settings)),
             Link::None | Link::Parting | Link::Visiting | Link::Waking => None,
         }
     }
@@ -277,7 +277,7 @@ impl Vigil {
     fn part(&mut self, now: Time, slot: &Slot, settings: &VigilSettings, rng: &mut Rng) -> Option<Step> {
         self.link = Link::Parting;
         (self.due, self.asked_again) = (None, false);
-        if self.takes_checks { self.ask(now, settings) } else { self.let_go(now, slot, settings, rng) }
+        if self.takes_checks { Some(self.ask(now, settings)) } else { self.let_go(now, slot, settings, rng) }
     }
 
     fn let_go(&mut self, now: Time, slot: &Slot, settings: &VigilSettings, rng: &mut Rng) -> Option<Step> {
@@ -298,9 +298,9 @@ impl Vigil {
         self.due = next_look(now, settings, rng);
     }
 
-    fn ask(&mut self, now: Time, settings: &VigilSettings) -> Option<Step> {
+    fn ask(&mut self, now: Time, settings: &VigilSettings) -> Step {
         self.answer_by = Some(now + settings.checks.timeout);
-        Some(Step::Check)
+        Step::Check
     }
 
     fn on_silences(&mut self, now: Time, slot: &Slot, settings: &VigilSettings, rng: &mut Rng) -> Option<Step> {

@@ -20,7 +20,12 @@ use crate::time::CLOCK_JUMP;
 
 /// Where a client is, in the driver's own form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerAddress(pub [u8; 18]);
+pub struct PeerAddress(pub [u8; PeerAddress::LENGTH]);
+
+impl PeerAddress {
+    /// Two addresses of IPv6, a scope and a port fit.
+    pub const LENGTH: usize = 38;
+}
 
 /// A client asks how the server is; somebody vouches for every word of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +91,7 @@ pub struct PeersSnapshot {
 ///
 /// let now = Time::from_secs(1);
 /// let mut peers = Peers::new(now, PeersConfig::default());
-/// let (address, age, every) = (PeerAddress([0; 18]), Some(Duration::from_secs(9)), Duration::from_secs(10));
+/// let (address, age, every) = (PeerAddress([0; PeerAddress::LENGTH]), Some(Duration::from_secs(9)), Duration::from_secs(10));
 /// let question = Question { peer: 7, sequence: 1, address, heard: 0, age, every };
 /// assert_eq!(peers.handle_question(now, &question), Verdict::Answer { remembered: true });
 ///
@@ -121,7 +126,7 @@ struct Peer {
 }
 
 /// An entry of both tables, and its place in a queue of twice its size.
-const _: () = assert!(size_of::<Peer>() + 8 + 16 + 16 <= 100, "a peer fits into 100 bytes");
+const _: () = assert!(size_of::<Peer>() + 8 + 16 + 16 <= 112, "with what trees leave free, a peer fits into 200 bytes");
 
 impl Peers {
     /// Nobody has asked yet. The settings are those of a [`ServerConfig`](super::ServerConfig) that was checked.
@@ -146,7 +151,9 @@ impl Peers {
             self.counts.replayed += 1;
             return Verdict::Replayed;
         }
-        if question.age.is_none_or(|age| age > self.config.forget_after) {
+        // No older than those who are forgotten: whoever records a question of one that is not remembered any more, and
+        // sends it from elsewhere, is not believed.
+        if question.age.is_none_or(|age| age > patience(question.every).min(self.config.forget_after)) {
             self.counts.unproven += 1;
             return Verdict::Answer { remembered: false };
         }
@@ -315,7 +322,10 @@ impl Peers {
     fn sweep(&mut self) {
         let (now, most) = (self.now, self.config.forget_after);
         let is_silent = |key: &u64| {
-            let silence = |peer: &Peer| now.since(peer.asked_at) > peer.patience().min(most);
+            let silence = |peer: &Peer| {
+                let every = Duration::from_millis(peer.every_ms.into());
+                now.since(peer.asked_at) > patience(every).min(most)
+            };
             self.known.get(key).is_none_or(silence)
         };
         // Nobody is forgotten sooner than that, and the longest silent come first.
@@ -328,11 +338,9 @@ impl Peers {
     }
 }
 
-impl Peer {
-    /// Two of its questions may be lost.
-    fn patience(&self) -> Duration {
-        Duration::from_millis(self.every_ms.into()) * 3 + PATIENCE_LEAST
-    }
+/// How long one that asks so often may be silent: two of its questions may be lost.
+fn patience(every: Duration) -> Duration {
+    every.saturating_mul(3).saturating_add(PATIENCE_LEAST)
 }
 
 /// A sweep looks at everybody who has been silent for a while; nobody is remembered for more than this too long.

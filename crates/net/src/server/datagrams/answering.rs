@@ -109,15 +109,14 @@ impl Answering {
     }
 
     fn on_question(&self, now: Time, said: &Said, received: &Received, asked: &Datagram) {
-        let place = address::written(received.from, received.to);
         let is_ours = asked.announcement.process == self.desk.process;
         let age = Duration::from_millis(said.time.wrapping_sub(asked.time).into());
         let question = Question {
             peer: asked.key,
             sequence: asked.sequence,
-            address: place.unwrap_or(PeerAddress([0; 18])),
+            address: address::written(received.from, received.to),
             heard: if is_ours { asked.announcement.number } else { 0 },
-            age: Some(age).filter(|_| is_ours && place.is_some()),
+            age: Some(age).filter(|_| is_ours),
             every: asked.every,
         };
         let Verdict::Answer { remembered } = self.desk.book().peers.handle_question(now, &question) else {
