@@ -1,8 +1,11 @@
-//! How fast evenkeel decides, calls and simulates, beside its peers. One binary a bench; `./bench --list` at the root
+//! How fast evenkeel decides, calls and simulates, and what idle backends cost, beside its peers. One binary a bench; `./bench --list` at the root
 //! names them.
 
 pub mod clock;
 pub mod decide;
+pub mod figure;
+pub mod idle;
+pub mod process;
 pub mod report;
 pub mod rounds;
 pub mod rpc;

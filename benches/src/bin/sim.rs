@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use evenkeel_bench::sim::{self, Figure, Measured, Part};
+use evenkeel_bench::figure::{Figure, table};
+use evenkeel_bench::sim::{self, Measured, Part};
 use evenkeel_bench::{clock, report};
 use serde_json::json;
 
@@ -44,22 +45,6 @@ fn main() -> ExitCode {
 fn refuse(wrong: &str) -> ExitCode {
     eprintln!("sim: {wrong}\n\n{USAGE}");
     ExitCode::from(2)
-}
-
-fn table(figures: &[Figure]) -> String {
-    let width = figures.iter().map(|figure| figure.name.len()).max().unwrap_or(0);
-    let header = format!("{:width$}  {:>9}  {:>9}  {:>9}  {:<17}  aim", "", "median", "least", "most", "unit");
-    let line = |figure: &Figure| {
-        let Figure { name, unit, median, least, most, aim } = figure;
-        let aim = aim.map_or_else(String::new, |aim| aim.to_string());
-        let verdict = figure.is_met().map_or("", |is_met| if is_met { "met" } else { "MISSED" });
-        let line = format!("{name:width$}  {median:>9.2}  {least:>9.2}  {most:>9.2}  {unit:<17}  {aim:<7}  {verdict}");
-        line.trim_end().to_owned()
-    };
-    let judged: Vec<bool> = figures.iter().filter_map(Figure::is_met).collect();
-    let met = judged.iter().filter(|&&is_met| is_met).count();
-    let end = format!("{met} of {} aims met", judged.len());
-    std::iter::once(header).chain(figures.iter().map(line)).chain([end]).collect::<Vec<_>>().join("\n")
 }
 
 fn document(measured: &Measured, rounds: u32) -> serde_json::Value {

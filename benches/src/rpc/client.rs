@@ -9,10 +9,11 @@ use tonic::transport::Endpoint;
 
 use super::echo::{EchoClient, Text};
 use super::floor;
-use super::process::{self, Stack};
 use super::runtime::Flavour;
+use super::stack::Stack;
 use super::{BYTES, IN_FLIGHT};
 use crate::clock;
+use crate::process;
 
 /// Runs the role.
 pub fn run(stack: Stack, flavour: Flavour, timeout: Option<Duration>, backends: &[String]) {

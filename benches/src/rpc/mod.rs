@@ -7,18 +7,18 @@ mod client;
 mod echo;
 mod floor;
 mod judge;
-mod process;
 mod runtime;
 mod server;
+mod stack;
 
 use std::io;
 use std::time::Duration;
 
 pub use judge::{Judged, Row, Spread, judge, rows};
-pub use process::Stack;
 pub use runtime::Flavour;
+pub use stack::Stack;
 
-use process::Role;
+use crate::process::Role;
 
 /// Who calls whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

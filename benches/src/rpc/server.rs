@@ -13,9 +13,10 @@ use tonic::transport::server::TcpIncoming;
 
 use super::BACKENDS;
 use super::echo::Echo;
-use super::process::{self, Stack};
 use super::runtime::Flavour;
+use super::stack::Stack;
 use crate::clock;
+use crate::process;
 
 /// Runs the role.
 pub fn run(stack: Stack, flavour: Flavour) {

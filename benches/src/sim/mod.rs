@@ -5,7 +5,6 @@
 //! All runs of a round follow each other, so that a noisy minute hits all of them alike; the report is run once.
 
 mod child;
-mod figure;
 mod world;
 
 use std::io;
@@ -13,9 +12,9 @@ use std::io;
 use evenkeel_sim::catalog;
 
 pub use child::{Run, run_as_child};
-pub use figure::{Aim, Figure};
 pub use world::{FULL, QUICK, Scale};
 
+use crate::figure::{Aim, Figure};
 use crate::{clock, rounds};
 
 /// What can be asked for by name.

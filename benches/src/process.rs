@@ -1,49 +1,11 @@
-//! One process a role, so that each one's CPU can be told: the bench starts itself again and reads their CPU clocks.
+//! One process a role, so that each one's CPU and memory can be told: the bench starts itself again.
 
-use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::str::FromStr;
 use std::time::Duration;
 
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
-
-/// Whose client or server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stack {
-    Tonic,
-    Evenkeel,
-    /// Hyper's connections in turn: what is below both.
-    Hyper,
-    /// The connections of the h2 crate in turn: what is below hyper.
-    H2,
-}
-
-impl fmt::Display for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Stack::Tonic => "tonic",
-            Stack::Evenkeel => "evenkeel",
-            Stack::Hyper => "hyper",
-            Stack::H2 => "h2",
-        })
-    }
-}
-
-impl FromStr for Stack {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "tonic" => Ok(Stack::Tonic),
-            "evenkeel" => Ok(Stack::Evenkeel),
-            "hyper" => Ok(Stack::Hyper),
-            "h2" => Ok(Stack::H2),
-            _ => Err(format!("no stack {text}")),
-        }
-    }
-}
 
 /// A role that runs. Its stdin closes when this is dropped, and with it the process ends.
 pub struct Role {
@@ -81,6 +43,16 @@ impl Role {
     pub fn cpu(&self) -> std::io::Result<Duration> {
         let pid = i32::try_from(self.child.id()).map_err(std::io::Error::other)?;
         Ok(clock_gettime(clock_getcpuclockid(Pid::from_raw(pid))?)?.into())
+    }
+}
+
+impl Role {
+    /// Memory of it that is resident now, in bytes.
+    pub fn resident(&self) -> std::io::Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let kib =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+        kib.map(|kib: f64| kib * 1024.0).ok_or_else(|| std::io::Error::other("the kernel does not tell VmRSS"))
     }
 }
 

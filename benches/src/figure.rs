@@ -1,4 +1,4 @@
-//! A figure over the rounds, and what was aimed at.
+//! A figure over the rounds, and what was aimed at; a table of them for people.
 
 use std::fmt;
 
@@ -42,14 +42,14 @@ pub struct Figure {
 }
 
 impl Figure {
-    pub(super) fn new(name: String, unit: &'static str, mut rounds: Vec<f64>) -> Self {
+    pub fn new(name: String, unit: &'static str, mut rounds: Vec<f64>) -> Self {
         rounds.sort_by(f64::total_cmp);
         let (least, most) = (rounds[0], rounds[rounds.len() - 1]);
         Figure { name, unit, median: rounds[rounds.len() / 2], least, most, aim: None }
     }
 
     #[must_use]
-    pub(super) fn aimed(self, aim: Aim) -> Self {
+    pub fn aimed(self, aim: Aim) -> Self {
         Figure { aim: Some(aim), ..self }
     }
 
@@ -66,4 +66,21 @@ impl Figure {
         });
         json!({ "figure": name, "unit": unit, "median": median, "least": least, "most": most, "aim": aim })
     }
+}
+
+/// A row for each, and how many aims were met.
+pub fn table(figures: &[Figure]) -> String {
+    let width = figures.iter().map(|figure| figure.name.len()).max().unwrap_or(0);
+    let header = format!("{:width$}  {:>9}  {:>9}  {:>9}  {:<17}  aim", "", "median", "least", "most", "unit");
+    let line = |figure: &Figure| {
+        let Figure { name, unit, median, least, most, aim } = figure;
+        let aim = aim.map_or_else(String::new, |aim| aim.to_string());
+        let verdict = figure.is_met().map_or("", |is_met| if is_met { "met" } else { "MISSED" });
+        let line = format!("{name:width$}  {median:>9.2}  {least:>9.2}  {most:>9.2}  {unit:<17}  {aim:<7}  {verdict}");
+        line.trim_end().to_owned()
+    };
+    let judged: Vec<bool> = figures.iter().filter_map(Figure::is_met).collect();
+    let met = judged.iter().filter(|&&is_met| is_met).count();
+    let end = format!("{met} of {} aims met", judged.len());
+    std::iter::once(header).chain(figures.iter().map(line)).chain([end]).collect::<Vec<_>>().join("\n")
 }
