@@ -6,6 +6,7 @@
 import { BackendRow, troubleOf } from "./backend.js";
 import { HISTORY_S, TimeChart, lineSample, swatch } from "./chart.js";
 import { keep, say, setState, stateMark } from "./draw.js";
+import { checkWords } from "./link.js";
 import { LoadPlot } from "./load.js";
 import { STATES, ceiling, count, known, natural, percent, rate, tick } from "./words.js";
 
@@ -17,7 +18,7 @@ const OUTCOMES = {
   refused: "refused here", unsent: "unsent", cancelled: "cancelled", served: "served",
 };
 const ERRORS = ["failed", "overloaded", "dont_retry", "expired"];
-const REASONS = { too_late: "deadline passed", all_full: "all full", none_usable: "none usable" };
+const REASONS = { too_late: "deadline passed", all_full: "all full", none_usable: "none usable", waking: "not woken in time" };
 
 export class ChannelView {
   constructor() {
@@ -29,6 +30,7 @@ export class ChannelView {
     this.counts = null;
     this.history = [];
     this.marks = Object.keys(STATES).map((state) => this.part("states").appendChild(stateMark(state)));
+    this.inactiveMark = this.part("states").appendChild(stateMark("inactive", ""));
     this.spreadChart = new TimeChart(this.part("spread-chart"), "Least, mean and most utilization over the last 60 seconds", percent);
     this.outcomeChart = new TimeChart(this.part("outcome-chart"), "Requests per second by outcome over the last 60 seconds", tick);
   }
@@ -46,6 +48,8 @@ export class ChannelView {
       setState(this.marks[i], state, `${there} ${STATES[state]}`);
       this.marks[i].classList.toggle("none", there === 0);
     });
+    setState(this.inactiveMark, "inactive", `${channel.inactive} of them inactive`);
+    this.inactiveMark.hidden = !(channel.inactive > 0);
     say(this.part("wasted"), known(spread?.wasted_cores) ? spread.wasted_cores.toFixed(spread.wasted_cores < 9.95 ? 2 : 1) : "–");
     for (const name of ["least", "mean", "most"]) say(this.part(name), percent(spread?.[name]));
     say(this.part("rate"), rate(last.total));
@@ -55,6 +59,8 @@ export class ChannelView {
     this.load.show(channel);
     this.showSpread();
     this.showOutcomes(channel);
+    say(this.part("checks"), checkWords(channel));
+    this.part("backends").classList.toggle("no-links", !channel.backends.some((backend) => known(backend.link)));
     const worstFirst = (a, b) => troubleOf(b) - troubleOf(a) || natural.compare(a.name, b.name);
     const body = this.root.querySelector("tbody");
     keep(body, this.rows, channel.backends.toSorted(worstFirst), (backend) => backend.name, (backend) => new BackendRow(backend));
@@ -111,7 +117,8 @@ export class ChannelView {
       const ever = this.history.some((point) => point.rates?.[name] > 0);
       chart.note(name, () => swatch(`var(--o-${name})`), `${OUTCOMES[name]} ${rate(rates?.[name])}`, !ever);
     }
-    const refused = Object.entries(REASONS).map(([reason, words]) => `${words} ${count(channel.refused[reason])}`);
+    const reasons = Object.entries(REASONS).filter(([reason]) => known(channel.refused[reason]));
+    const refused = reasons.map(([reason, words]) => `${words} ${count(channel.refused[reason])}`);
     say(this.part("refusals"), `Refused here so far: ${refused.join(" · ")}`);
   }
 }

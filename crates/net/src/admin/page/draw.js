@@ -41,6 +41,7 @@ export function setState(mark, state, words) {
     mark.dataset.state = state;
     const shapes = {
       healthy: [drawn("circle", { cx: 5, cy: 5, r: 4 })],
+      inactive: [drawn("circle", { cx: 5, cy: 5, r: 4 })],
       lame_duck: [drawn("circle", { cx: 5, cy: 5, r: 4 }), drawn("path", { class: "half", d: "M5 1a4 4 0 0 1 0 8z" })],
     };
     mark.firstChild.replaceChildren(...(shapes[state] ?? [drawn("path", { d: "M1.5 1.5l7 7M8.5 1.5l-7 7" })]));

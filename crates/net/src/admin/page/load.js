@@ -1,6 +1,7 @@
 // The load of each task, a column each, and the spread across all of them.
 
 import { element, keep, move, say, setState, stateMark } from "./draw.js";
+import { isInactive, isOld, linkWords } from "./link.js";
 import { FRESH_S, STATES, known, natural, percent, shortNames, span } from "./words.js";
 
 /** More tasks than this are drawn without their names. */
@@ -29,15 +30,18 @@ class TaskView {
     const isInSpread = isUsable && isKnown && age <= FRESH_S;
     this.root.dataset.state = backend.state;
     this.root.classList.toggle("unknown", !isKnown);
-    this.root.classList.toggle("old", isKnown && age > FRESH_S);
-    this.root.classList.toggle("low", !isKnown || utilization / top < 0.13 || !isUsable);
+    const isMuted = isInactive(backend) || isOld(backend);
+    this.root.dataset.link = backend.link ?? "";
+    this.root.classList.toggle("muted", isKnown && isMuted);
+    this.root.classList.toggle("low", !isKnown || utilization / top < 0.13 || !isUsable || isMuted);
     move(this.bar, `scaleY(${isKnown ? Math.min(utilization / top, 1).toFixed(4) : 0})`);
     move(this.waste, level(isInSpread ? most / top : 0));
     say(this.percent, isKnown ? String(Math.round(utilization * 100)) : "");
     setState(this.mark, backend.state, "");
     say(this.label, label);
     const load = isKnown ? `${percent(utilization)} of ${processors ?? "?"} processors, ${span(age)} ago` : "load unknown";
-    const words = `${backend.name} · ${STATES[backend.state] ?? backend.state} · ${load} · ${backend.active} active`;
+    const facts = [backend.name, STATES[backend.state] ?? backend.state, linkWords(backend), load, `${backend.active} active`];
+    const words = facts.filter(Boolean).join(" · ");
     if (this.root.title !== words) this.root.title = words;
   }
 }
@@ -87,6 +91,7 @@ export class LoadPlot {
     const words = spread
       ? `least ${percent(spread.least)}, mean ${percent(spread.mean)}, most ${percent(spread.most)}`
       : "no fresh report";
+    this.part("inactive-legend").hidden = !ordered.some(isInactive);
     this.part("load").setAttribute("aria-label", `Load of ${ordered.length} tasks: ${words}`);
   }
 

@@ -29,6 +29,7 @@ function show(state) {
   say(byId("silent"), state.silent_channels.map((service) => `The channel to ${service} does not answer.`).join(" "));
   const servers = state.servers.map((server, i) => ({ ...server, key: i + 1 }));
   keep(byId("servers").querySelector("tbody"), page.servers, servers, (item) => item.key, () => new ServerRow());
+  byId("servers").classList.toggle("no-datagrams", servers.every((server) => server.datagrams === undefined));
   byId("servers").hidden = servers.length === 0;
   const isEmpty = channels.length + servers.length + state.silent_channels.length === 0;
   byId("nothing").hidden = !isEmpty;

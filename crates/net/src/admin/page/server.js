@@ -1,13 +1,14 @@
 // One server of this process.
 
 import { element, meter, say, setMeter, setState, stateMark } from "./draw.js";
+import { datagramWords } from "./link.js";
 import { count, known, millis, rate, span } from "./words.js";
 
 export class ServerRow {
   constructor() {
     this.root = element("tr");
     this.root.append(element("td", "name"));
-    const cells = ["", "number", "number", "number", "number", "", "number", "number", "number"];
+    const cells = ["", "number", "number", "number", "number", "", "number", "number", "number", "datagrams"];
     this.cells = cells.map((className) => this.root.appendChild(element("td", className)));
     this.mark = stateMark("refusing");
     this.since = element("span", "for");
@@ -33,5 +34,6 @@ export class ServerRow {
     say(this.cells[7], server.refused ? `${count(late + closed)}` : "–");
     this.cells[7].title = server.refused ? `deadline passed ${late}, closed ${closed}` : "";
     say(this.cells[8], count(server.unacknowledged));
+    say(this.cells[9], datagramWords(server.datagrams));
   }
 }
