@@ -1,5 +1,7 @@
-//! Some servers of unequal speed, a channel that spreads load over them, and the live page of it all, in one process:
-//! `cargo run -p evenkeel --example admin_page`, then open the address it prints.
+//! Some servers of unequal speed, a channel that spreads load over them, another one that hardly anybody uses, and the
+//! live page of it all, in one process: `cargo run -p evenkeel --example admin_page`, then open the address it prints.
+//!
+//! The backends of the quiet channel are inactive most of the time. The last of them takes no datagrams.
 //!
 //! `--backends N` (10), `--down N` of them unreachable (0), `--lame N` of them in lame duck (0), `--listen ADDRESS`
 //! (127.0.0.1:0), `--seconds S` until it ends (600).
@@ -16,6 +18,7 @@ use evenkeel::body::{BoxError, empty};
 use evenkeel::client::{Fixed, Tcp};
 use evenkeel::server::Handle;
 use evenkeel::{Channel, ChannelConfig, Server};
+use evenkeel_core::LinkState;
 use evenkeel_core::server::Usage;
 use http_body_util::{BodyExt, Full};
 use tokio::net::TcpListener;
@@ -36,28 +39,57 @@ async fn main() -> Result<(), BoxError> {
     }
     let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
     // Ports are closed only when all are open, or the system would give them to the next ones.
-    let running = listeners.into_iter().zip(0..).skip(usize::try_from(down)?);
-    let handles: Vec<Handle> = running.map(|(listener, place)| start(listener, place, backends)).collect();
+    let (down, lame) = (usize::try_from(down)?, usize::try_from(lame)?);
+    let quiet: Vec<SocketAddr> = addresses.iter().copied().skip(down + lame).take(QUIET).collect();
+    let mut handles = Vec::new();
+    for ((listener, address), place) in listeners.into_iter().zip(&addresses).zip(0..).skip(down) {
+        let server = Server::new().without_signals();
+        let server = if quiet.last() == Some(address) { server.without_datagrams() } else { server };
+        handles.push(start(server, listener, place, backends));
+    }
     let mut config = ChannelConfig::default();
     // One client is all there is: it uses every backend.
     config.client.subset.size = u32::try_from(backends)?.max(1);
     let backends = Fixed::new(addresses.iter().map(SocketAddr::to_string));
     let channel = Channel::with(config, Tcp, "search", backends)?.usable().await?;
-    handles.iter().take(usize::try_from(lame)?).for_each(Handle::lame_duck);
+    handles.iter().take(lame).for_each(Handle::lame_duck);
+    let archive = if quiet.is_empty() { None } else { Some(channel_let_go(&quiet).await?) };
 
     let admin = Admin::new().with_channel(channel.clone());
+    let admin = archive.iter().cloned().fold(admin, Admin::with_channel);
     let admin = handles.into_iter().take(SERVERS_SHOWN).fold(admin, Admin::with_server);
     println!("http://{}/", admin_listener.local_addr()?);
     tokio::spawn(admin.serve(admin_listener));
     tokio::select! {
-        () = drive(channel) => {}
+        () = drive(channel, archive) => {}
         () = tokio::time::sleep(Duration::from_secs(seconds)) => {}
     }
     Ok(())
 }
 
+/// A channel that has let go of all its connections, so that the page has inactive backends from the start.
+async fn channel_let_go(backends: &[SocketAddr]) -> Result<Channel, BoxError> {
+    let mut config = ChannelConfig::default();
+    // Minutes would be too long to watch.
+    config.client.idle.after = Some(Duration::from_secs(1));
+    config.client.checks.every = Duration::from_secs(2);
+    config.client.checks.visit_every = Duration::from_secs(30);
+    let backends = Fixed::new(backends.iter().map(SocketAddr::to_string));
+    let channel = Channel::with(config, Tcp, "archive", backends)?.usable().await?;
+    let all_inactive = async {
+        while let Some(all) = channel.snapshot().await {
+            if all.client.backends.iter().all(|backend| backend.link == LinkState::Inactive) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(8), all_inactive).await?;
+    Ok(channel)
+}
+
 /// A server with two processors made of timers, so that many fit on a small machine; every third one is slower.
-fn start(listener: TcpListener, place: u64, backends: u64) -> Handle {
+fn start(server: Server, listener: TcpListener, place: u64, backends: u64) -> Handle {
     let processors = Arc::new(Semaphore::new(PROCESSORS));
     let free = Arc::clone(&processors);
     let work = Duration::from_millis(2 * backends * (10 + 4 * (place % 3)) / 10);
@@ -75,7 +107,7 @@ fn start(listener: TcpListener, place: u64, backends: u64) -> Handle {
             Ok::<_, Infallible>(response)
         }
     });
-    let server = Server::new().without_signals().with_usage(move || {
+    let server = server.with_usage(move || {
         let busy = PROCESSORS - free.available_permits();
         let utilization = Some(busy as f64 / PROCESSORS as f64);
         Usage { utilization, processors: Some(PROCESSORS as f64), runnable: None }
@@ -85,22 +117,26 @@ fn start(listener: TcpListener, place: u64, backends: u64) -> Handle {
     handle
 }
 
-/// Requests at a rate that swells and falls, whether or not they are answered.
-async fn drive(channel: Channel) {
+/// Requests at a rate that swells and falls, whether or not they are answered; a few to those who hardly get any.
+async fn drive(channel: Channel, archive: Option<Channel>) {
     let mut ticks = tokio::time::interval(Duration::from_millis(20));
     for tick in 0_u64.. {
         ticks.tick().await;
         let phase = (tick as f64 / 400.0).sin();
         for _ in 0..(6.5 + 3.0 * phase) as u64 {
-            let mut channel = channel.clone();
-            tokio::spawn(async move {
-                let request = http::Request::get("/query").body(empty()).expect("a path is a target");
-                // What does not come back is on the page.
-                if let Ok(response) = channel.call(request).await {
-                    drop(response.into_body().collect().await);
-                }
-            });
+            tokio::spawn(ask(channel.clone()));
         }
+        if tick % ARCHIVE_EACH == ARCHIVE_EACH - 1 {
+            archive.iter().cloned().for_each(|archive| drop(tokio::spawn(ask(archive))));
+        }
+    }
+}
+
+/// What does not come back is on the page.
+async fn ask(mut channel: Channel) {
+    let request = http::Request::get("/query").body(empty()).expect("a path is a target");
+    if let Ok(response) = channel.call(request).await {
+        drop(response.into_body().collect().await);
     }
 }
 
@@ -116,4 +152,8 @@ fn number(name: &str, usual: u64) -> Result<u64, BoxError> {
 const PROCESSORS: usize = 2;
 const FAILS_EACH: u64 = 100;
 /// A process usually has one or two; some more show what they look like.
-const SERVERS_SHOWN: usize = 3;
+const SERVERS_SHOWN: usize = 4;
+/// Backends of the channel that hardly anybody uses.
+const QUIET: usize = 3;
+/// Ticks between two of its requests: 30 s.
+const ARCHIVE_EACH: u64 = 1500;

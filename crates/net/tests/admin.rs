@@ -327,6 +327,25 @@ async fn the_page_is_sent_again_only_when_it_is_another() {
     assert_eq!((again.status, again.body.as_str()), (304, ""));
 }
 
+/// A browser that lacks one of them shows nothing at all.
+#[tokio::test]
+async fn every_script_that_a_script_of_the_page_imports_is_served() {
+    let admin = serve(Admin::new()).await;
+    let (mut wanted, mut seen) = (vec!["page.js".to_owned()], BTreeSet::new());
+
+    while let Some(name) = wanted.pop() {
+        let script = get(admin, &format!("/{name}")).await;
+        assert_eq!(script.status, 200, "{name}");
+        assert!(script.header("content-type").unwrap().starts_with("text/javascript"), "{name}");
+        let imports = script.body.lines().filter(|line| line.starts_with("import "));
+        let imports = imports.map(|line| line.split_once("\"./").unwrap().1.trim_end_matches("\";").to_owned());
+        seen.insert(name);
+        wanted.extend(imports.filter(|import| !seen.contains(import)));
+    }
+
+    assert!(seen.contains("backend.js") && seen.len() > 4, "{seen:?}");
+}
+
 #[tokio::test]
 async fn a_name_that_was_rebound_to_loopback_is_not_answered() {
     let admin = serve(Admin::new()).await;

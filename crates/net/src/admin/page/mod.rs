@@ -8,12 +8,24 @@ pub(crate) struct PageFile {
     pub(crate) text: &'static str,
 }
 
-pub(crate) const FILES: [PageFile; 4] = [
+pub(crate) const FILES: [PageFile; 12] = [
     PageFile { path: "/", content_type: "text/html; charset=utf-8", text: include_str!("index.html") },
     PageFile { path: "/page.css", content_type: "text/css; charset=utf-8", text: include_str!("page.css") },
-    PageFile { path: "/page.js", content_type: "text/javascript; charset=utf-8", text: include_str!("page.js") },
     PageFile { path: "/icon.svg", content_type: "image/svg+xml", text: include_str!("icon.svg") },
+    script("/page.js", include_str!("page.js")),
+    script("/words.js", include_str!("words.js")),
+    script("/draw.js", include_str!("draw.js")),
+    script("/chart.js", include_str!("chart.js")),
+    script("/link.js", include_str!("link.js")),
+    script("/load.js", include_str!("load.js")),
+    script("/backend.js", include_str!("backend.js")),
+    script("/channel.js", include_str!("channel.js")),
+    script("/server.js", include_str!("server.js")),
 ];
+
+const fn script(path: &'static str, text: &'static str) -> PageFile {
+    PageFile { path, content_type: "text/javascript; charset=utf-8", text }
+}
 
 impl PageFile {
     /// Changes with the text: FNV-1a, 64 bits.
