@@ -167,27 +167,8 @@ impl Swarm {
                 self.client.handle_timeout(self.now);
             }
             8 | 9 => self.begin(),
-            10 | 11 => {
-                if let Some(backend) = self.one_of(&self.asked.clone()) {
-                    self.asked.remove(&backend);
-                    match self.rng.below(8) {
-                        0 => self.client.handle_reset(now, backend),
-                        // Lost on the way.
-                        1 => {}
-                        _ => {
-                            let notice = self.old_word_of(backend);
-                            self.on_datagram(backend, notice, true);
-                        }
-                    }
-                }
-            }
-            12 => {
-                let known: BTreeSet<BackendId> = self.said.keys().copied().collect();
-                if let Some(backend) = self.one_of(&known) {
-                    let notice = self.old_word_of(backend);
-                    self.on_datagram(backend, notice, false);
-                }
-            }
+            10 | 11 => self.answer(),
+            12 => self.push(),
             13 => self.client.handle_wishes(now),
             _ => {
                 if !self.open.is_empty() {
@@ -202,6 +183,29 @@ impl Swarm {
         if !matches!(event, 0 | 1..=3 | 4 | 5 | 10..=12) {
             let enough = usable_before.min(self.client.snapshot(self.now).subset_size);
             assert!(self.healthy() >= enough, "nobody who is needed is sent away: {usable_before} before");
+        }
+    }
+
+    /// Something comes of a check, or nothing.
+    fn answer(&mut self) {
+        let Some(backend) = self.one_of(&self.asked.clone()) else { return };
+        self.asked.remove(&backend);
+        match self.rng.below(8) {
+            0 => self.client.handle_reset(self.now, backend),
+            // Lost on the way.
+            1 => {}
+            _ => {
+                let notice = self.old_word_of(backend);
+                self.on_datagram(backend, notice, true);
+            }
+        }
+    }
+
+    fn push(&mut self) {
+        let known: BTreeSet<BackendId> = self.said.keys().copied().collect();
+        if let Some(backend) = self.one_of(&known) {
+            let notice = self.old_word_of(backend);
+            self.on_datagram(backend, notice, false);
         }
     }
 
