@@ -68,7 +68,7 @@ impl Fault {
             "kill" | "hang" | "lame_duck" => &["kind", "at", "lasts", "backends"],
             "fail" => &["kind", "at", "lasts", "backends", "share", "cpu"],
             "slow" => &["kind", "at", "lasts", "backends", "speed"],
-            "partition" => &["kind", "at", "lasts", "backends", "clients"],
+            "partition" | "no_datagrams" => &["kind", "at", "lasts", "backends", "clients"],
             "restart" => &["kind", "at", "backends", "together", "down", "prewarm"],
             "resize" => &["kind", "at", "change"],
             "policy" => &["kind", "at", "policy"],
@@ -104,7 +104,7 @@ impl Fault {
                 any_time(&field("cpu"), *cpu)
             }
             FaultKind::Slow { speed: slow } => speed(&field("speed"), *slow),
-            FaultKind::Partition { clients } => share(&field("clients"), *clients),
+            FaultKind::Partition { clients } | FaultKind::NoDatagrams { clients } => share(&field("clients"), *clients),
             FaultKind::Restart { together, down, prewarm } => {
                 count(&field("together"), *together)?;
                 any_time(&field("down"), *down)?;
@@ -123,7 +123,12 @@ impl Fault {
                 let ours = of_core().join(", ");
                 wrong(format!("clients with policy = {policy:?} keep it: use one of {ours}, or leave the fault out"))
             }
-            FaultKind::Partition { .. } | FaultKind::Fail { .. } | FaultKind::Resize { .. } if policy == ORACLE => {
+            FaultKind::Partition { .. }
+            | FaultKind::NoDatagrams { .. }
+            | FaultKind::Fail { .. }
+            | FaultKind::Resize { .. }
+                if policy == ORACLE =>
+            {
                 wrong(format!(
                     "it does not reach policy = {ORACLE:?}, one queue of always the same cores: leave it out"
                 ))
