@@ -14,6 +14,7 @@ impl Scenario {
     pub(super) fn check_faults(&self) -> Result<(), BadScenario> {
         for (place, fault) in self.faults.iter().enumerate() {
             fault.check(&format!("fault.{place}"), self)?;
+            fault.check_datagrams(&format!("fault.{place}.kind"), self)?;
             fault.check_policy(&format!("fault.{place}.kind"), &self.policy)?;
         }
         self.check_clashes()?;
@@ -112,6 +113,16 @@ impl Fault {
             }
             FaultKind::Policy { policy } => known(&field("policy"), policy, &of_core()),
         }
+    }
+
+    /// Whether anybody sends what it would stop.
+    fn check_datagrams(&self, field: &str, scenario: &Scenario) -> Result<(), BadScenario> {
+        let is_idle = scenario.idle.after.is_some();
+        if is_idle || !matches!(self.kind, FaultKind::NoDatagrams { .. }) {
+            return Ok(());
+        }
+        let what = "nobody sends datagrams: set idle.after, or leave the fault out";
+        Err(BadScenario::value(field, format!("{:?}", self.kind.name()), what))
     }
 
     /// Whether clients with this policy would notice at all.
