@@ -193,9 +193,19 @@ impl Dice {
         scenario.backends.datagrams = self.chance(0.9);
         scenario.backends.keeps_secret = self.chance(0.6);
         if self.chance(0.3) {
-            let mut fault = self.fault(scenario.duration, scenario.backends.count);
-            fault.kind = FaultKind::NoDatagrams { clients: self.between(0.2, 1.0) };
-            scenario.faults.push(fault);
+            // Much overtakes much.
+            scenario.network.jitter = self.millis(5, 40);
+        }
+        for (share, kind) in [
+            (0.3, FaultKind::NoDatagrams { clients: self.between(0.2, 1.0) }),
+            (0.5, FaultKind::LameDuck),
+            (0.5, FaultKind::LameDuck),
+        ] {
+            let fault = Fault { kind, ..self.fault(scenario.duration, scenario.backends.count) };
+            let clashes = |before: &Fault| fault.clashes_with(before, scenario.backends.count).is_some();
+            if self.chance(share) && !scenario.faults.iter().any(clashes) {
+                scenario.faults.push(fault);
+            }
         }
     }
 
