@@ -12,8 +12,8 @@ use evenkeel_core::{Criticality, PolicyName, Rng};
 use crate::baseline;
 use crate::scenario::ORACLE;
 use crate::scenario::{
-    Backends, Clients, Clusters, Distribution, Fault, FaultKind, Layer, Machine, Method, Neighbours, Network, Reach,
-    Rhythm, Scenario, Span, Subset, Warmup,
+    Backends, Clients, Clusters, Distribution, Fault, FaultKind, Idle, Layer, Machine, Method, Neighbours, Network,
+    Reach, Rhythm, Scenario, Span, Subset, Warmup,
 };
 use crate::world::{self, Broken, RunResult};
 
@@ -39,7 +39,7 @@ pub fn scenario(seed: u64) -> Scenario {
     let changes_policy = faults.iter().any(|fault| matches!(fault.kind, FaultKind::Policy { .. }));
     let resizes = faults.iter().any(|fault| matches!(fault.kind, FaultKind::Resize { .. }));
     let fewest = layers.iter().map(|layer| layer.backends.count).fold(backends.count.min(clients.count), u32::min);
-    let scenario = Scenario {
+    let mut scenario = Scenario {
         about: format!("the world of swarm seed {seed}"),
         duration,
         settle: Span::ZERO,
@@ -61,6 +61,7 @@ pub fn scenario(seed: u64) -> Scenario {
         faults,
         ..Scenario::default()
     };
+    Dice(Rng::from_seed(hash2(seed, IDLE))).idle(&mut scenario);
     // One line for all cores, where nothing happens that it knows nothing of.
     let oracle = Scenario { policy: ORACLE.to_owned(), ..scenario.clone() };
     if dice.chance(0.15) && oracle.check().is_ok() { oracle } else { scenario }
@@ -128,6 +129,7 @@ impl Dice {
             machines: if self.chance(0.5) { vec![Machine::default(), slow] } else { Vec::new() },
             neighbours: self.chance(0.4).then(|| Neighbours { stay: self.millis(100, 1_000), ..Neighbours::default() }),
             warmup: self.chance(0.4).then(|| Warmup { lasts: self.millis(100, 2_000), speed: 0.3 }),
+            ..Backends::default()
         }
     }
 
@@ -166,6 +168,45 @@ impl Dice {
         let count = if self.chance(0.2) { 2.min(most) } else { 1 };
         let reach = if self.chance(0.5) { Reach::All } else { Reach::Own };
         Clusters { count, delay: self.millis(1, 20), reach }
+    }
+
+    /// Connections that are let go in every second world, and datagrams that get lost.
+    fn idle(&mut self, scenario: &mut Scenario) {
+        if !self.chance(0.5) {
+            return;
+        }
+        let every = self.number(20, 800);
+        scenario.idle = Idle {
+            after: Some(self.millis(50, 1_000)),
+            check_every: Span::from_millis(u64::from(every)),
+            check_timeout: self.millis(1, every.min(300)),
+            silences_max: self.number(1, 3),
+            visit_every: self.millis(50, 1_500),
+        };
+        let clients = &mut scenario.clients;
+        clients.rare = if self.chance(0.5) { 0.5 } else { 0.0 };
+        clients.rarely = 0.02;
+        if self.chance(0.5) {
+            clients.rate = Some(self.between(1.0, 20.0));
+        }
+        scenario.network.datagram_loss = self.chance(0.4).then(|| self.between(0.0, 0.6));
+        scenario.backends.datagrams = self.chance(0.9);
+        scenario.backends.keeps_secret = self.chance(0.6);
+        if self.chance(0.3) {
+            // Much overtakes much.
+            scenario.network.jitter = self.millis(5, 40);
+        }
+        for (share, kind) in [
+            (0.3, FaultKind::NoDatagrams { clients: self.between(0.2, 1.0) }),
+            (0.5, FaultKind::LameDuck),
+            (0.5, FaultKind::LameDuck),
+        ] {
+            let fault = Fault { kind, ..self.fault(scenario.duration, scenario.backends.count) };
+            let clashes = |before: &Fault| fault.clashes_with(before, scenario.backends.count).is_some();
+            if self.chance(share) && !scenario.faults.iter().any(clashes) {
+                scenario.faults.push(fault);
+            }
+        }
     }
 
     fn faults(&mut self, duration: Span, backends: u32, may_resize: bool) -> Vec<Fault> {
@@ -214,3 +255,5 @@ impl Dice {
 }
 
 const SWARM: u64 = 0x7377_6172;
+/// A stream of its own: worlds in which nothing is let go are as they were.
+const IDLE: u64 = 0x6964_6c65;

@@ -22,6 +22,8 @@ rhythm = [
 ]
 [clusters]
 reach = "all"
+[idle]
+after = "1m"
 [backends]
 machine = [{}]
 neighbours = {}
@@ -50,6 +52,9 @@ at = "1s"
 speed = 1
 [[fault]]
 kind = "partition"
+at = "1s"
+[[fault]]
+kind = "no_datagrams"
 at = "1s"
 [[fault]]
 kind = "lame_duck"
@@ -118,7 +123,7 @@ fn what_others_do_is_said_in_the_same_words() {
 }
 
 /// Worlds that have every kind of figure between them, each short.
-const WORLDS: [(&str, &[&str]); 8] = [
+const WORLDS: [(&str, &[&str]); 9] = [
     ("sinkhole", &["seeds=1", "duration=20s", "fault.0.lasts=4s"]),
     ("slow-backend", &["settle=10s", "duration=70s"]),
     ("layers", &["duration=8s"]),
@@ -126,6 +131,7 @@ const WORLDS: [(&str, &[&str]); 8] = [
     ("mix", &["duration=8s"]),
     ("churn", &["duration=5s"]),
     ("rolling-restart", &["seeds=1", "duration=8s"]),
+    ("idle-restart", &["seeds=1", "duration=16s"]),
     ("subsets", &["seeds=1"]),
 ];
 

@@ -71,6 +71,24 @@ fn a_rolling_restart_fails_nobody() {
 }
 
 #[test]
+fn inactive_clients_hear_of_a_restart_within_two_round_trips() {
+    assert_goals(&["idle-restart"]);
+    let document = run("idle-restart", 1);
+    let metric = |name: &str| document.metrics[&format!("inactive/{name}")];
+    assert_eq!((metric("failed"), metric("refused"), metric("unsent")), (0.0, 0.0, 0.0));
+    assert!(metric("restarts") >= 20.0 && metric("woken") > 0.0 && metric("waited") > 0.0, "{:?}", document.metrics);
+    // Twice 0.25 ms there and back.
+    assert!(metric("told_ms") <= 1.0, "{:?}", document.metrics);
+}
+
+#[test]
+fn blocked_datagrams_make_nobody_refusing_and_fail_nothing() {
+    assert_goals(&["no-datagrams"]);
+    let document = run("no-datagrams", 1);
+    assert!(document.metrics["calm/visits"] > 100.0, "{:?}", document.metrics);
+}
+
+#[test]
 fn churn_is_what_the_planner_says() {
     assert_goals(&["churn"]);
 }

@@ -43,6 +43,26 @@ fn a_wrong_number_is_told_with_line_field_value_and_range() {
 }
 
 #[test]
+fn what_is_said_of_inactive_backends_and_datagrams_must_be_possible() {
+    refused("[idle]\nafter = \"1ms\"", "line 2: idle.after = 1ms is not possible: must be from 10ms to");
+    refused("[idle]\ncheck_every = \"0s\"", "line 2: idle.check_every = 0ns is not possible");
+    refused(
+        "[idle]\ncheck_timeout = \"11s\"",
+        "line 2: idle.check_timeout = 11s is not possible: must be from 1ms to 10s",
+    );
+    refused("[idle]\nsilences_max = 0", "line 2: idle.silences_max = 0 is not possible: must be from 1 to 100");
+    refused("[idle]\nvisit_every = \"1us\"", "line 2: idle.visit_every = ");
+    refused("[clients]\nrare = 2", "line 2: clients.rare = 2 is not possible: must be from 0 to 1");
+    refused("[clients]\nrarely = 0", "line 2: clients.rarely = 0 is not possible: must be above 0 and at most 1");
+    refused("[network]\ndatagram_loss = 2", "line 2: network.datagram_loss = 2 is not possible");
+    refused("[backends]\ndatagrams = 3", "line 2: backends.datagrams: write true or false, not 3");
+    refused(
+        "[[fault]]\nkind = \"no_datagrams\"\nat = \"1s\"",
+        "line 2: fault.0.kind = \"no_datagrams\" is not possible: nobody sends datagrams: set idle.after",
+    );
+}
+
+#[test]
 fn times_must_fit_into_the_run() {
     refused(
         "duration = \"10s\"\nsettle = \"10s\"",

@@ -114,6 +114,58 @@ fn cores_are_wasted_by_uneven_shares_and_not_by_unequal_machines() {
     assert!(metrics["spread"] < 1.02 && metrics["wasted_cores"] < 5.0, "{metrics:?}");
 }
 
+/// Four clients, of which every second asks once in a while, and four backends that are restarted after a while.
+fn restart_with_inactive(more: &str) -> BTreeMap<String, f64> {
+    metrics(&format!(
+        r#"
+        duration = "30s"
+        settle = "0s"
+        {more}
+        [clients]
+        count = 4
+        rate = 200
+        rare = 0.5
+        rarely = 0.002
+        [idle]
+        after = "1s"
+        check_every = "1s"
+        check_timeout = "200ms"
+        visit_every = "5s"
+        [[fault]]
+        kind = "restart"
+        at = "5s"
+        backends = "all"
+        "#
+    ))
+}
+
+#[test]
+fn a_request_that_finds_everybody_inactive_waits_for_a_connection_and_is_served() {
+    let metrics = restart_with_inactive("backends = { count = 4 }");
+
+    assert!(metrics["waited"] > 0.0 && metrics["woken"] >= metrics["waited"], "{metrics:?}");
+    assert_eq!((metrics["served_share"], metrics["became_refusing"], metrics["visits"]), (1.0, 0.0, 0.0));
+    assert_eq!(metrics["told_ms"], 0.25);
+}
+
+#[test]
+fn a_process_with_another_secret_resets_its_clients_and_they_connect_for_a_new_key() {
+    let metrics = restart_with_inactive("backends = { count = 4, keeps_secret = false }");
+
+    // Two clients visit each of the four within a period of the first question to its new process.
+    assert!(metrics["visits"] >= 4.0, "{metrics:?}");
+    assert_eq!((metrics["served_share"], metrics["told_ms"]), (1.0, 0.25));
+    assert!(metrics["inactive_share"] > 0.3, "{metrics:?}");
+}
+
+#[test]
+fn backends_without_datagrams_are_visited_and_nobody_is_asked() {
+    let metrics = restart_with_inactive("backends = { count = 4, datagrams = false }");
+
+    assert!(metrics["visits"] > 10.0 && metrics["inactive_share"] > 0.3, "{metrics:?}");
+    assert_eq!((metrics["datagrams_per_second"], metrics["served_share"]), (0.0, 1.0));
+}
+
 #[test]
 fn a_layer_counts_the_requests_that_were_made_for_those_that_are_counted() {
     let metrics = metrics(

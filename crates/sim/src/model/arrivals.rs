@@ -46,6 +46,8 @@ pub struct Arrivals {
     /// Largest factor of the rhythms.
     most: f64,
     zipf: f64,
+    /// Share of clients that ask rarely, and how much less they do.
+    rare: (f64, f64),
     clients: u32,
     /// Whose a request is, where they are unequal.
     weights: Option<Alias>,
@@ -70,6 +72,7 @@ impl Arrivals {
             most: rhythm::most(&clients.rhythm),
             rhythms: clients.rhythm.clone(),
             zipf: clients.zipf,
+            rare: (clients.rare, clients.rarely),
             clients: 0,
             weights: None,
             levels,
@@ -112,8 +115,14 @@ impl Arrivals {
     /// From now on there are so many clients; what all of them ask together stays the same.
     pub fn set_clients(&mut self, count: u32) {
         self.clients = count;
-        self.weights =
-            (self.zipf != 0.0).then(|| Alias::new((1..=count).map(|client| libm::pow(f64::from(client), -self.zipf))));
+        let (rare, rarely) = self.rare;
+        let weight = |client: u32| {
+            // Spread over all of them: of a half it is every second.
+            let rare_up_to = |number: u32| (f64::from(number) * rare) as u32;
+            let factor = if rare_up_to(client) > rare_up_to(client - 1) { rarely } else { 1.0 };
+            libm::pow(f64::from(client), -self.zipf) * factor
+        };
+        self.weights = (self.zipf != 0.0 || rare > 0.0).then(|| Alias::new((1..=count).map(weight)));
     }
 
     /// Mean requests per second of all together, before the rhythm.

@@ -21,6 +21,10 @@ pub struct Backends {
     pub neighbours: Option<Neighbours>,
     /// What a task lacks after it was started.
     pub warmup: Option<Warmup>,
+    /// Whether they can be asked how they are without a connection. Default true.
+    pub datagrams: bool,
+    /// Whether a process that is started again knows the keys of the one before. Default true.
+    pub keeps_secret: bool,
 }
 
 /// A machine type.
@@ -59,7 +63,16 @@ pub struct Warmup {
 
 impl Default for Backends {
     fn default() -> Self {
-        Backends { count: 100, cores: 8, workers: None, machines: Vec::new(), neighbours: None, warmup: None }
+        Backends {
+            count: 100,
+            cores: 8,
+            workers: None,
+            machines: Vec::new(),
+            neighbours: None,
+            warmup: None,
+            datagrams: true,
+            keeps_secret: true,
+        }
     }
 }
 

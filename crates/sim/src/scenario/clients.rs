@@ -25,6 +25,10 @@ pub struct Clients {
     pub deadline: Span,
     /// Share of clients that are not ours: they go round robin, hear no notice and acknowledge none. Default 0.
     pub foreign: f64,
+    /// Share of clients that ask rarely. Default 0.
+    pub rare: f64,
+    /// How often one of those asks, as a share of how often it would otherwise. Default 0.001.
+    pub rarely: f64,
     /// How the rate moves; factors multiply. Default: it does not.
     pub rhythm: Vec<Rhythm>,
 }
@@ -138,6 +142,8 @@ pub struct Network {
     pub loss: f64,
     /// How much later those arrive. Default 200 ms.
     pub resend: Span,
+    /// Share of datagrams that never arrive. Default as `loss`.
+    pub datagram_loss: Option<f64>,
     /// How long a silent connection is believed in. Default 10 s.
     pub silence: Span,
 }
@@ -189,6 +195,8 @@ impl Default for Clients {
             zipf: 0.0,
             deadline: Span::from_secs(10),
             foreign: 0.0,
+            rare: 0.0,
+            rarely: 0.001,
             rhythm: Vec::new(),
         }
     }
@@ -207,6 +215,7 @@ impl Default for Network {
             jitter: Span::ZERO,
             loss: 0.0,
             resend: Span::from_millis(200),
+            datagram_loss: None,
             silence: Span::from_secs(10),
         }
     }

@@ -47,6 +47,12 @@ pub enum FaultKind {
         #[serde(default = "one")]
         clients: f64,
     },
+    /// No datagram gets through between these backends and these clients; connections do.
+    NoDatagrams {
+        /// Share of clients it concerns. Default 1.
+        #[serde(default = "one")]
+        clients: f64,
+    },
     /// Says it wants no requests, and wants them again after `lasts`.
     LameDuck,
     /// SIGTERM to one after another; each drains, ends and is started again.
@@ -82,6 +88,7 @@ impl FaultKind {
             FaultKind::Fail { .. } => "fail",
             FaultKind::Slow { .. } => "slow",
             FaultKind::Partition { .. } => "partition",
+            FaultKind::NoDatagrams { .. } => "no_datagrams",
             FaultKind::LameDuck => "lame_duck",
             FaultKind::Restart { .. } => "restart",
             FaultKind::Resize { .. } => "resize",

@@ -10,6 +10,7 @@ mod closest;
 mod error;
 mod faults;
 mod goals;
+mod idle;
 mod parse;
 mod places;
 mod policies;
@@ -25,6 +26,7 @@ pub(crate) use closest::closest;
 pub use error::BadScenario;
 pub use faults::{Fault, FaultKind};
 pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
+pub use idle::Idle;
 pub(crate) use policies::ORACLE;
 pub use selection::selection;
 use serde::{Deserialize, Serialize};
@@ -54,6 +56,8 @@ pub struct Scenario {
     pub subset: Subset,
     /// Limits and errors, as in core's `ClientConfig`.
     pub client: ClientSettings,
+    /// What becomes of connections that nobody uses.
+    pub idle: Idle,
     /// Who asks, and how often.
     pub clients: Clients,
     /// Who answers.
@@ -130,6 +134,7 @@ impl Default for Scenario {
             admission: None,
             subset: Subset::default(),
             client: ClientSettings::default(),
+            idle: Idle::default(),
             clients: Clients::default(),
             backends: Backends::default(),
             methods: Vec::new(),

@@ -53,6 +53,7 @@ fn wrong_type(message: &str) -> Option<(&str, &str)> {
 fn wanted(message: &str, expected: &str, given: &str, field: &str) -> String {
     match expected.trim() {
         "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
         "u32" if message.starts_with("invalid value") => format!("a whole number from 0 to {}", u32::MAX),
         "u32" => "a whole number".to_owned(),
         "a string" => "a text in quotes".to_owned(),

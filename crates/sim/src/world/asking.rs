@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use evenkeel_core::rng::hash3;
-use evenkeel_core::{CustomerId, Kind, LoadReport, Outcome, RequestMeta, Rng, Time};
+use evenkeel_core::{CustomerId, Kind, LoadReport, Outcome, Refusal, RequestMeta, Rng, Time};
 
 use super::World;
 use super::event::{Event, LinkId, RequestId};
+use super::links::CONNECT_TIMEOUT;
 use super::requests::{At, Request};
 use super::tally::End;
 
@@ -54,12 +55,16 @@ impl World<'_> {
         let Some(request) = self.requests.get_mut(id) else { return };
         let meta = meta_of(request);
         let client = &mut self.clients[request.client as usize];
-        let Ok(ticket) = client.picker.begin(&mut client.local, now, &meta, &mut client.rng) else {
-            return self.end_request(id, End::Refused);
+        let ticket = match client.picker.begin(&mut client.local, now, &meta, &mut client.rng) {
+            Ok(ticket) => ticket,
+            Err(Refusal::Waking) => return self.wait_for_connection(id),
+            Err(Refusal::TooLate | Refusal::AllFull | Refusal::NoneUsable) => {
+                return self.end_request(id, End::Refused);
+            }
         };
-        let backend = ticket.backend();
+        let (backend, wakes) = (ticket.backend(), ticket.wakes());
         let place = client.routes[ticket.position()];
-        let link = &mut client.links[place as usize];
+        let link = client.links.get_mut(place as usize).expect("a ticket is for a backend with a connection");
         debug_assert!(u64::from(link.backend) == backend.0, "a route leads elsewhere");
         link.in_flight += 1;
         if let Some(baseline) = &client.baseline {
@@ -72,11 +77,57 @@ impl World<'_> {
         request.ticket = Some(ticket);
         let (link, backend, key, tries) = (request.link, request.backend, request.key, request.tries);
         let is_root = request.parent.is_none();
+        let asker = link.client;
         self.note_begin(link, backend);
         if is_root {
             self.tally.on_begin(backend);
         }
         self.send_up(link, backend, (key, u64::from(tries) * 2), Event::Reach(id, tries));
+        if wakes {
+            self.wish(asker);
+        }
+    }
+
+    /// An inactive backend is wanted.
+    fn wish(&mut self, client: u32) {
+        let now = self.time();
+        self.clients[client as usize].brain.handle_wishes(now);
+        self.note_touched(client);
+        self.pump_client(client);
+    }
+
+    /// Everybody is inactive: it waits for the next picker, for as long as a connection may take.
+    fn wait_for_connection(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        let (client, asked, is_root) = (request.client, request.asked, request.parent.is_none());
+        if request.patient_until == 0 && is_root {
+            self.tally.on_wait(asked);
+        }
+        if request.patient_until <= self.now {
+            request.patient_until = self.now + CONNECT_TIMEOUT;
+            self.queue.push(request.patient_until, Event::Impatient(id));
+        }
+        self.clients[client as usize].waiting.push(id);
+        self.wish(client);
+    }
+
+    /// There is another picker.
+    pub(super) fn on_woken(&mut self, client: u32) {
+        for id in std::mem::take(&mut self.clients[client as usize].waiting) {
+            if self.requests.get(id).is_some_and(|request| request.wanted) {
+                self.ask(id);
+            }
+        }
+    }
+
+    pub(super) fn on_impatient(&mut self, id: RequestId) {
+        let is_due = |request: &&Request| request.wanted && request.patient_until <= self.now;
+        let Some(request) = self.requests.get(id).filter(is_due) else { return };
+        let client = &mut self.clients[request.client as usize];
+        let Some(place) = client.waiting.iter().position(|&waiting| waiting == id) else { return };
+        client.waiting.remove(place);
+        client.picker.refuse(Refusal::Waking);
+        self.end_request(id, End::Refused);
     }
 
     /// The answer is there.

@@ -11,6 +11,7 @@ use evenkeel_core::{
 };
 
 use super::client::ClientTask;
+use super::datagrams::Datagrams;
 use super::event::Event;
 use super::faults::FaultState;
 use super::network::Net;
@@ -46,6 +47,7 @@ impl<'a> World<'a> {
             epochs: 0,
             reports: BTreeMap::new(),
             left: BTreeMap::new(),
+            datagrams: Datagrams::default(),
             faults: Vec::new(),
             central: None,
             tally: Tally::new(scenario),
@@ -178,6 +180,9 @@ impl<'a> World<'a> {
     fn new_client(&self, number: u32, service: u32, cluster: u32, is_foreign: bool) -> ClientTask {
         let mut rng = Rng::for_stream(hash2(self.seed, CLIENTS), u64::from(number));
         let mut config = self.config_for(number, service, cluster);
+        if is_foreign {
+            config.idle.after = None;
+        }
         let chosen = if is_foreign { PolicyName::RoundRobin.as_str() } else { self.scenario.policy.as_str() };
         let baseline_seed = hash3(self.seed, BASELINES, u64::from(number));
         let siblings = match service.checked_sub(1) {
@@ -211,6 +216,8 @@ impl<'a> World<'a> {
             process: 0,
             is_gone: false,
             places: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -224,6 +231,7 @@ impl<'a> World<'a> {
         config.subset.seed = self.dealing_seed();
         config.flow.active_max = scenario.client.active_max;
         config.errors.half_life = scenario.client.error_half_life.get();
+        scenario.idle.put_into(&mut config);
         config
     }
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use evenkeel_core::{BackendId, Readiness};
+use evenkeel_core::{Announcement, BackendId, BackendSnapshot, BackendState, LinkState, Notice, Readiness};
 
 use super::World;
 use super::event::LinkId;
@@ -38,11 +38,36 @@ impl std::error::Error for Broken {}
 pub(super) struct Checker {
     /// Attempts that each client has on each connection.
     active: BTreeMap<LinkId, u32>,
-    /// Backends that said they want nothing, and whose clients have handled it.
-    lame: BTreeSet<(u32, u32)>,
+    /// By client and backend, from when it is first connected to until the connection fails or is lost: what the backend
+    /// said last, by whichever way the client heard it.
+    said: BTreeMap<(u32, u32), Notice>,
     /// Clients whose brain is to be looked at after this event.
     touched: BTreeSet<u32>,
     broken: Option<String>,
+}
+
+impl Checker {
+    fn is_lame(&self, client: u32, backend: u32) -> bool {
+        self.said.get(&(client, backend)).is_some_and(|said| said.readiness == Readiness::LameDuck)
+    }
+
+    /// What a client believes of a backend is what it may.
+    fn check_pair(&self, client: u32, backend: &BackendSnapshot, is_connected: bool) -> Option<String> {
+        let name = backend.backend.0;
+        let was_connected = self.said.contains_key(&(client, name as u32));
+        if backend.state == BackendState::Refusing && was_connected {
+            return Some(format!("client {client} calls backend {name} refusing, and no connection failed"));
+        }
+        if backend.link == LinkState::Inactive && (backend.active > 0 || is_connected) {
+            return Some(format!("client {client} has requests or a connection at inactive backend {name}"));
+        }
+        (is_connected != (backend.link == LinkState::Connected))
+            .then(|| format!("client {client} and its brain differ on whether backend {name} is connected"))
+    }
+}
+
+fn process_of(notice: Notice) -> Option<u64> {
+    notice.announcement.map(|Announcement { process, .. }| process)
 }
 
 impl World<'_> {
@@ -57,8 +82,11 @@ impl World<'_> {
         if *active > limit {
             checker.broken = Some(format!("client {client} has {active} requests at backend {backend}, limit {limit}"));
         }
-        if checker.lame.contains(&(client, backend)) {
+        if checker.is_lame(client, backend) {
             checker.broken = Some(format!("client {client} picked backend {backend} after its notice"));
+        }
+        if !self.clients[client as usize].is_connected(backend) {
+            checker.broken = Some(format!("client {client} sent to backend {backend} before it was connected"));
         }
     }
 
@@ -73,27 +101,61 @@ impl World<'_> {
         }
     }
 
-    /// A client has handled what a backend said.
-    pub(super) fn note_said(&mut self, client: u32, backend: u32, said: Readiness) {
+    /// Something about a client may have changed.
+    pub(super) fn note_touched(&mut self, client: u32) {
+        if let Some(checker) = &mut self.checker {
+            checker.touched.insert(client);
+        }
+    }
+
+    /// A client has handled a greeting.
+    pub(super) fn note_connected(&mut self, client: u32, backend: u32, notice: Notice) {
+        let Some(checker) = &mut self.checker else { return };
+        checker.said.entry((client, backend)).or_insert(notice);
+        self.note_said(client, backend, notice);
+    }
+
+    /// A client has handled what a backend said on its connection: news, unless a datagram of the same process was later.
+    pub(super) fn note_said(&mut self, client: u32, backend: u32, notice: Notice) {
         let Some(checker) = &mut self.checker else { return };
         checker.touched.insert(client);
-        match said {
-            Readiness::Ready => checker.lame.remove(&(client, backend)),
-            Readiness::LameDuck => checker.lame.insert((client, backend)),
-        };
+        let Some(last) = checker.said.get_mut(&(client, backend)) else { return };
+        if process_of(notice) != process_of(*last) || notice.announcement >= last.announcement {
+            *last = notice;
+        }
+    }
+
+    /// A client has handled what a backend said without a connection: news, if it is later than all before, and of the
+    /// process that the client is connected to where it is.
+    pub(super) fn note_datagram(&mut self, client: u32, backend: u32, notice: Notice) {
+        let is_connected = self.clients[client as usize].is_connected(backend);
+        let Some(checker) = &mut self.checker else { return };
+        checker.touched.insert(client);
+        let Some(last) = checker.said.get_mut(&(client, backend)) else { return };
+        let may_be = !is_connected || process_of(notice) == process_of(*last);
+        if may_be && notice.announcement > last.announcement {
+            *last = notice;
+        }
     }
 
     /// A client has lost a connection; the next one to that backend begins anew.
     pub(super) fn note_lost(&mut self, client: u32, backend: u32, was_leaving: bool) {
-        let Some(checker) = self.checker.as_mut().filter(|_| !was_leaving) else { return };
+        if !was_leaving {
+            self.note_disconnected(client, backend);
+        }
+    }
+
+    /// A client has forgotten a backend.
+    pub(super) fn note_disconnected(&mut self, client: u32, backend: u32) {
+        let Some(checker) = &mut self.checker else { return };
         checker.touched.insert(client);
-        checker.lame.remove(&(client, backend));
+        checker.said.remove(&(client, backend));
     }
 
     /// A client process is gone, and all it knew.
     pub(super) fn note_client_gone(&mut self, client: u32) {
         let Some(checker) = &mut self.checker else { return };
-        checker.lame.retain(|&(other, _)| other != client);
+        checker.said.retain(|&(other, _), _| other != client);
         checker.active.retain(|link, _| link.client != client);
     }
 
@@ -144,8 +206,12 @@ impl World<'_> {
                 let name = backend.backend.0;
                 return Some(format!("client {client} counts {} at backend {name}, noted {noted}", backend.active));
             }
+            let wrong = checker.check_pair(client, backend, task.is_connected(backend.backend.0 as u32));
+            if wrong.is_some() {
+                return wrong;
+            }
         }
-        let lame = task.picker.backends().find(|&BackendId(name)| checker.lame.contains(&(client, name as u32)));
+        let lame = task.picker.backends().find(|&BackendId(name)| checker.is_lame(client, name as u32));
         if let Some(BackendId(name)) = lame {
             return Some(format!("backend {name} can be picked by client {client} after its notice"));
         }
@@ -167,6 +233,10 @@ impl World<'_> {
         self.tasks.iter().zip(counts).enumerate().filter(|(_, (task, _))| task.is_up).find_map(
             |(number, (task, has))| {
                 let counted = [task.gate.in_flight(), task.in_service, task.machine.running()];
+                let peers = task.peers.snapshot();
+                if peers.unreached > peers.known || u64::from(peers.known) > self.keys_made() {
+                    return Some(format!("backend {number} pushes to {} of {} clients", peers.unreached, peers.known));
+                }
                 let taken = self.central.as_ref().map_or(has[2], |central| central.taken(number as u32));
                 (counted != has || taken != has[2]).then(|| {
                     format!("backend {number} counts {counted:?} let in, in service, on its cores, has {has:?}, {taken} taken")

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_core::{BackendId, Client, Local, Picker, Rng};
+use evenkeel_core::{Announcement, BackendId, Client, Local, Notice, Picker, Readiness, Rng};
 
+use super::datagrams::Key;
+use super::event::RequestId;
+use super::requests::NOBODY;
 use crate::admission::Admission;
 use crate::baseline::Baseline;
 
@@ -35,6 +38,10 @@ pub(crate) struct ClientTask {
     pub(crate) is_gone: bool,
     /// Where the connection to each backend is that the brain means; not those it has let go of.
     pub(crate) places: BTreeMap<u32, u32>,
+    /// What each backend is asked with that has no connection.
+    pub(crate) keys: BTreeMap<u32, Key>,
+    /// Requests that no connection stands for yet.
+    pub(crate) waiting: Vec<RequestId>,
 }
 
 /// A connection as its client sees it.
@@ -45,6 +52,9 @@ pub(crate) struct Link {
     pub(crate) epoch: u32,
     /// Which process of the backend it reached.
     pub(crate) process: u32,
+    /// When that greeted, and the last of its announcements that arrived.
+    pub(crate) greeted: u64,
+    pub(crate) announced: u32,
     pub(crate) state: LinkState,
     /// Requests on it that have not ended for the client.
     pub(crate) in_flight: u32,
@@ -62,11 +72,28 @@ pub(crate) enum LinkState {
     Leaving,
 }
 
+impl Link {
+    /// What its backend said on it last, which was this.
+    pub(crate) fn notice(&self, readiness: Readiness) -> Notice {
+        let announcement = Announcement { process: u64::from(self.process), number: self.announced };
+        Notice { readiness, announcement: Some(announcement) }
+    }
+}
+
 impl ClientTask {
     /// A place for a new connection.
     pub(crate) fn open(&mut self, backend: u32, epoch: u32) -> u32 {
-        let link =
-            Link { backend, epoch, process: 0, state: LinkState::Dialling, in_flight: 0, up_until: 0, down_until: 0 };
+        let link = Link {
+            backend,
+            epoch,
+            process: 0,
+            greeted: 0,
+            announced: 0,
+            state: LinkState::Dialling,
+            in_flight: 0,
+            up_until: 0,
+            down_until: 0,
+        };
         let place = self.links.iter().position(|link| link.epoch == 0).unwrap_or(self.links.len());
         if place == self.links.len() {
             self.links.push(link);
@@ -94,15 +121,21 @@ impl ClientTask {
         self.places.get(&(backend.0 as u32)).copied()
     }
 
-    /// Takes the brain's new picker, if there is one.
-    pub(crate) fn refresh_picker(&mut self) {
-        let Some(picker) = self.brain.poll_picker() else { return };
+    /// The connection that the brain means stands.
+    pub(crate) fn is_connected(&self, backend: u32) -> bool {
+        let link = self.places.get(&backend).and_then(|&place| self.links.get(place as usize));
+        link.is_some_and(|link| link.state == LinkState::Open)
+    }
+
+    /// Takes the brain's new picker; says whether there is one.
+    pub(crate) fn refresh_picker(&mut self) -> bool {
+        let Some(picker) = self.brain.poll_picker() else { return false };
         self.routes.clear();
         for backend in picker.backends() {
-            let place = self.place_of(backend);
-            debug_assert!(place.is_some(), "a candidate without a connection");
-            self.routes.push(place.unwrap_or(u32::MAX));
+            // Those that are inactive have none, and get no request before they have.
+            self.routes.push(self.place_of(backend).unwrap_or(NOBODY));
         }
         self.picker = picker;
+        true
     }
 }

@@ -58,6 +58,14 @@ pub(crate) enum Event {
     Poll(u32, u32),
     /// A window of measurement ends.
     Window,
+    /// A datagram arrives, at whichever end it was meant for.
+    Datagram(u32),
+    /// A backend pushes again, or forgets clients without a connection.
+    PeersTimer(u32),
+    /// Requests of a client that waited for a connection begin again.
+    Woken(u32),
+    /// A request has waited for a connection for long enough.
+    Impatient(RequestId),
 }
 
 /// What is said on a connection besides requests and answers.
@@ -113,6 +121,10 @@ impl Event {
             Event::Heal(fault) => (17, fault, 0),
             Event::Poll(client, process) => (18, client, process),
             Event::Window => (19, 0, 0),
+            Event::Datagram(number) => (20, number, 0),
+            Event::PeersTimer(backend) => (21, backend, 0),
+            Event::Woken(client) => (22, client, 0),
+            Event::Impatient(id) => (23, id.number, id.generation),
         };
         (kind << 48) ^ (u64::from(first) << 24) ^ u64::from(second)
     }

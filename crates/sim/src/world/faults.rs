@@ -52,6 +52,10 @@ impl World<'_> {
                 self.net.cuts.push(cut);
                 self.expect_silence(&fault.backends);
             }
+            FaultKind::NoDatagrams { clients } => {
+                let (backends, clients) = (fault.backends.clone(), *clients);
+                self.net.blocks.push(Cut { fault: number, since: self.now, backends, clients });
+            }
             FaultKind::LameDuck => {
                 for &backend in &fault.backends {
                     self.tasks[backend as usize].brain.handle_lame_duck(now);
@@ -89,6 +93,7 @@ impl World<'_> {
                 self.net.cuts.retain(|cut| cut.fault != number);
                 self.release_held();
             }
+            FaultKind::NoDatagrams { .. } => self.net.blocks.retain(|block| block.fault != number),
             FaultKind::LameDuck => {
                 for &backend in &fault.backends {
                     self.tasks[backend as usize].brain.handle_ready(now);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use evenkeel_core::server::ServerAction;
-use evenkeel_core::{Action, BackendId, Outcome, Readiness};
+use evenkeel_core::{Action, BackendId, Greeting, Outcome, Readiness};
 
 use super::World;
 use super::client::LinkState;
@@ -16,12 +16,15 @@ impl World<'_> {
         while let Some(action) = self.clients[client as usize].brain.poll_action() {
             match action {
                 Action::Connect(backend) => self.dial(client, backend.0 as u32),
-                Action::Disconnect(backend) | Action::Deactivate(backend) => self.let_go(client, backend),
-                Action::Check(backend) => self.send_check(client, backend),
+                Action::Disconnect(backend) => self.disconnect(client, backend),
+                Action::Deactivate(backend) => self.let_go(client, backend),
+                Action::Check(backend) => self.ask_how_it_is(client, backend),
             }
         }
         let task = &mut self.clients[client as usize];
-        task.refresh_picker();
+        if task.refresh_picker() && !task.waiting.is_empty() {
+            self.queue.push(self.now, Event::Woken(client));
+        }
         if let Some(at) = task.brain.poll_timeout().map(|at| at.nanos().max(self.now)).filter(|&at| at < task.wakes_at)
         {
             task.wakes_at = at;
@@ -63,6 +66,10 @@ impl World<'_> {
     }
 
     fn announce(&mut self, backend: u32, readiness: Readiness) {
+        let now = self.time();
+        let task = &mut self.tasks[backend as usize];
+        task.announced += 1;
+        task.peers.handle_announced(now, task.announced);
         let note = if readiness == Readiness::Ready { Note::Ready } else { Note::Lame };
         let mut watchers = std::mem::take(&mut self.tasks[backend as usize].watchers);
         for watcher in &mut watchers {
@@ -70,15 +77,18 @@ impl World<'_> {
             self.send_note_down(watcher.link, backend, note);
         }
         self.tasks[backend as usize].watchers = watchers;
+        self.await_inactive(backend);
+        self.send_pushes(backend);
         self.tell_clients(backend);
     }
 
-    fn tell_clients(&mut self, backend: u32) {
+    pub(super) fn tell_clients(&mut self, backend: u32) {
         let now = self.time();
         let task = &mut self.tasks[backend as usize];
         // Who has heard what matters only to a task that wants nothing more.
         if task.brain.readiness() == Readiness::LameDuck {
             let clients = task.clients();
+            task.unreached_told = clients.unreached;
             task.brain.handle_clients(now, clients);
         }
     }
@@ -130,11 +140,11 @@ impl World<'_> {
             self.queue.push(self.now + trip, Event::Note(Note::Refused, id));
             return;
         }
-        let process = task.process;
+        let (process, announced, now) = (task.process, task.announced, self.now);
         task.watchers.push(Watcher { link: id, unheard: 0, is_silent: is_foreign });
         let note = if task.brain.readiness() == Readiness::Ready { Note::Welcome } else { Note::WelcomeLame };
         if let Some(link) = self.link(id) {
-            link.process = process;
+            (link.process, link.announced, link.greeted) = (process, announced, now);
         }
         self.tell_clients(backend);
         self.send_note_down(id, backend, note);
@@ -163,15 +173,26 @@ impl World<'_> {
                 }
                 link.state = LinkState::Open;
                 let lame = note == Note::WelcomeLame && !is_foreign;
-                let said = if lame { Readiness::LameDuck } else { Readiness::Ready };
-                self.clients[id.client as usize].brain.handle_connected(now, name, said);
-                self.note_said(id.client, backend, said);
+                let readiness = if lame { Readiness::LameDuck } else { Readiness::Ready };
+                let (notice, process, greeted) = (link.notice(readiness), link.process, link.greeted);
+                let takes_checks = !is_foreign && self.takes_datagrams(backend);
+                if takes_checks {
+                    self.take_key(id.client, backend, process, greeted);
+                }
+                let greeting = Greeting { notice, takes_checks };
+                self.clients[id.client as usize].brain.handle_connected(now, name, greeting);
+                self.note_connected(id.client, backend, notice);
+                self.note_told(id.client, backend, notice);
             }
             Note::Ready | Note::Lame if is_foreign || leaving => {}
             Note::Ready | Note::Lame => {
-                let said = if note == Note::Ready { Readiness::Ready } else { Readiness::LameDuck };
-                self.clients[id.client as usize].brain.handle_readiness(now, name, said);
-                self.note_said(id.client, backend, said);
+                // All are told of every announcement, in order.
+                link.announced += 1;
+                let readiness = if note == Note::Ready { Readiness::Ready } else { Readiness::LameDuck };
+                let notice = link.notice(readiness);
+                self.clients[id.client as usize].brain.handle_readiness(now, name, notice);
+                self.note_said(id.client, backend, notice);
+                self.note_told(id.client, backend, notice);
                 self.send_note_up(id, backend, Note::Heard);
             }
             Note::Report => {
@@ -230,6 +251,7 @@ impl World<'_> {
             let client = &mut self.clients[id.client as usize];
             client.forget_place(backend, id.place);
             client.brain.handle_lost(now, BackendId(u64::from(backend)));
+            self.note_told_by_end(id.client, backend);
         }
         self.reports.remove(&id.epoch);
         self.note_lost(id.client, backend, leaving);
@@ -249,15 +271,25 @@ impl World<'_> {
         self.pump_client(id.client);
     }
 
-    /// The brain needs it no more: it closes once nothing is in flight.
+    /// The brain has forgotten the backend.
+    fn disconnect(&mut self, client: u32, backend: BackendId) {
+        self.forget_key(client, backend.0 as u32);
+        self.note_disconnected(client, backend.0 as u32);
+        if self.clients[client as usize].place_of(backend).is_some() {
+            self.tally.on_let_go(client);
+            self.let_go(client, backend);
+        }
+    }
+
+    /// The brain needs the connection no more: it closes once nothing is in flight.
     fn let_go(&mut self, client: u32, backend: BackendId) {
+        self.note_touched(client);
         let task = &mut self.clients[client as usize];
         let Some(place) = task.place_of(backend) else { return };
         task.forget_place(backend.0 as u32, place);
         let link = &mut task.links[place as usize];
         link.state = LinkState::Leaving;
         let id = LinkId { client, place, epoch: link.epoch };
-        self.tally.on_let_go(client);
         self.leave_if_empty(id);
     }
 
@@ -377,4 +409,4 @@ enum Way {
 }
 
 /// How long a client waits for a connection, as the network library has it.
-const CONNECT_TIMEOUT: u64 = 1_000_000_000;
+pub(super) const CONNECT_TIMEOUT: u64 = 1_000_000_000;

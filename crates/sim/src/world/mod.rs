@@ -7,6 +7,7 @@ mod asking;
 mod build;
 mod checker;
 mod client;
+mod datagrams;
 mod event;
 mod faults;
 mod links;
@@ -29,6 +30,7 @@ use crate::scenario::Scenario;
 pub use checker::Broken;
 use checker::Checker;
 use client::ClientTask;
+use datagrams::Datagrams;
 use event::{Event, LinkId, RequestId};
 use faults::FaultState;
 use network::Net;
@@ -91,6 +93,7 @@ struct World<'a> {
     reports: BTreeMap<u32, VecDeque<LoadReport>>,
     /// Connections their clients have closed, until their backends hear of it.
     left: BTreeMap<u32, u32>,
+    datagrams: Datagrams,
     faults: Vec<FaultState>,
     /// One line for all cores instead of clients that choose.
     central: Option<Central<RequestId>>,
@@ -160,6 +163,10 @@ impl World<'_> {
             Event::Heal(fault) => self.on_heal(fault),
             Event::Poll(client, process) => self.on_poll(client, process),
             Event::Window => self.on_window(),
+            Event::Datagram(number) => self.on_datagram(number),
+            Event::PeersTimer(backend) => self.on_peers_timer(backend),
+            Event::Woken(client) => self.on_woken(client),
+            Event::Impatient(id) => self.on_impatient(id),
         }
     }
 

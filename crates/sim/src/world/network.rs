@@ -15,17 +15,21 @@ pub(crate) struct Net {
     far: u64,
     jitter: f64,
     loss: f64,
+    datagram_loss: f64,
     resend: u64,
     pub(crate) silence: u64,
     seed: u64,
     notes: u64,
+    datagrams: u64,
     /// Cut off now: whose faults, and which clients they concern.
     pub(crate) cuts: Vec<Cut>,
+    /// The same for datagrams alone.
+    pub(crate) blocks: Vec<Cut>,
     /// Sent where nothing gets through; delivered when it heals, if the connection still stands.
     pub(crate) held: Vec<(LinkId, Event)>,
 }
 
-/// One partition that is in force.
+/// One partition that is in force, or one of datagrams alone.
 #[derive(Debug)]
 pub(crate) struct Cut {
     pub(crate) fault: u32,
@@ -43,11 +47,14 @@ impl Net {
             far: scenario.clusters.delay.nanos(),
             jitter: network.jitter.seconds(),
             loss: network.loss,
+            datagram_loss: network.datagram_loss.unwrap_or(network.loss),
             resend: network.resend.nanos(),
             silence: network.silence.nanos(),
             seed: hash2(seed, NETWORK),
             notes: 0,
+            datagrams: 0,
             cuts: Vec::new(),
+            blocks: Vec::new(),
             held: Vec::new(),
         }
     }
@@ -70,6 +77,22 @@ impl Net {
         self.trip(self.notes, NOTES, is_far)
     }
 
+    /// One way for a datagram; nothing where it never arrives.
+    pub(crate) fn datagram_trip(&mut self, is_far: bool) -> Option<u64> {
+        self.datagrams += 1;
+        let mut rng = Rng::from_seed(hash3(self.seed, self.datagrams, DATAGRAMS));
+        if rng.unit() < self.datagram_loss {
+            return None;
+        }
+        let jitter = if self.jitter > 0.0 { exponential(self.jitter, &mut rng) * 1e9 } else { 0.0 };
+        Some(if is_far { self.far } else { self.delay } + jitter as u64)
+    }
+
+    /// Whether no datagram gets through between the two.
+    pub(crate) fn is_blocked(&self, client: u32, backend: u32) -> bool {
+        self.is_cut(client, backend) || self.blocks.iter().any(|block| self.is_cut_by(block, client, backend))
+    }
+
     /// Whether nothing gets through between the two.
     pub(crate) fn is_cut(&self, client: u32, backend: u32) -> bool {
         self.cuts.iter().any(|cut| self.is_cut_by(cut, client, backend))
@@ -90,4 +113,5 @@ impl Net {
 /// Streams of chance, so that parts do not disturb each other.
 const NETWORK: u64 = 0x6e65_7477;
 const NOTES: u64 = 0x6e6f_7465;
+const DATAGRAMS: u64 = 0x6461_7461;
 const CUT: u64 = 0x6375_7421;

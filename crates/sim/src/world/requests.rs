@@ -37,6 +37,8 @@ pub(crate) struct Request {
     pub(crate) deadline: u64,
     /// Its place in the trace: what is drawn for it by hash is the same under every policy.
     pub(crate) key: u64,
+    /// Until when it waits for a connection; 0 for one that never had to.
+    pub(crate) patient_until: u64,
     /// How often it was sent before.
     pub(crate) tries: u32,
     pub(crate) criticality: Criticality,
@@ -138,6 +140,7 @@ impl Request {
             sent: asked,
             deadline: u64::MAX,
             key: 0,
+            patient_until: 0,
             tries: 0,
             criticality: Criticality::Critical,
             customer: 0,

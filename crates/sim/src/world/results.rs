@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::Criticality;
 use evenkeel_core::client::subset::Algorithm;
 use evenkeel_core::plan::{Churn, Dealt};
 use evenkeel_core::stats::Spread;
+use evenkeel_core::{BackendState, Criticality};
 
 use super::faults::FaultState;
 use super::tally::{End, Window};
+use super::task::Task;
 use super::{Event, ORIGIN, RunResult, World};
 use crate::document::Series;
 use crate::number::RATIO_MOST;
@@ -26,6 +27,10 @@ impl World<'_> {
         } else {
             self.tally.on_window(loads);
         }
+        if self.scenario.idle.after.is_some() && self.central.is_none() {
+            let share = self.inactive_share();
+            self.tally.on_inactive(now, share);
+        }
         let next = now + self.scenario.window.nanos();
         if next <= self.end() {
             self.queue.push(next, Event::Window);
@@ -39,6 +44,7 @@ impl World<'_> {
         self.load_figures(&mut metrics, &mut series);
         self.fault_figures(&mut metrics, &mut series);
         self.churn_figures(&mut metrics);
+        self.idle_figures(&mut metrics);
         self.outcome_series(&mut series);
         series.insert("latency_above".to_owned(), self.latency_above());
         metrics.insert("events".to_owned(), self.events as f64);
@@ -232,6 +238,37 @@ impl World<'_> {
         put("plan_lost", churn.lost as f64);
         put("plan_lost_share", share(churn.lost as f64, churn.before as f64));
         put("least_lost_share", share(churn.least, churn.before as f64));
+    }
+
+    /// What became of connections that nobody used, where they are let go.
+    fn idle_figures(&self, metrics: &mut BTreeMap<String, f64>) {
+        if self.scenario.idle.after.is_none() || self.central.is_some() {
+            return;
+        }
+        let idle = &self.tally.idle;
+        let mut put = |name: &str, value: f64| metrics.insert(name.to_owned(), value);
+        put("inactive_share", idle.shares.0 / f64::from(idle.shares.1.max(1)));
+        put("waited", idle.waited as f64);
+        put(
+            "datagrams_per_second",
+            idle.datagrams as f64 / (self.scenario.duration.seconds() - self.scenario.settle.seconds()),
+        );
+        put("unreached", self.tasks.iter().map(Task::given_up).sum::<u64>() as f64);
+        let (mut woken, mut visits, mut refusing) = (0, 0, 0);
+        for client in self.clients.iter().filter(|client| !client.is_gone) {
+            let snapshot = client.brain.snapshot(self.time());
+            woken += snapshot.woken;
+            visits += snapshot.checks.visits;
+            refusing += snapshot.state_changes[BackendState::Healthy as usize][BackendState::Refusing as usize];
+        }
+        put("woken", woken as f64);
+        put("visits", visits as f64);
+        put("became_refusing", refusing as f64);
+        // Whoever has not heard by the end has waited until then.
+        let untold = self.datagrams.untold().map(|at| self.now.min(self.end()).saturating_sub(at)).max();
+        if let Some(most) = idle.told_most.max(untold) {
+            put("told_ms", most as f64 * 1e-6);
+        }
     }
 
     fn outcome_series(&self, series: &mut BTreeMap<String, Series>) {

@@ -39,6 +39,8 @@ impl End {
 pub(crate) struct Tally {
     /// Requests asked for before this are not counted.
     measured_from: u64,
+    /// Nothing new is asked for after this.
+    measured_until: u64,
     /// Those asked for, and how they ended, in the order of [`End`]; of requests asked for since `measured_from`.
     pub(crate) asked: u64,
     pub(crate) ended: [u64; 6],
@@ -59,6 +61,21 @@ pub(crate) struct Tally {
     /// The shapes before and after the last change of size, and connections let go since.
     pub(crate) resized: Option<(Shape, Shape)>,
     pub(crate) let_go: u64,
+    /// Of clients without a connection.
+    pub(crate) idle: IdleTally,
+}
+
+/// What is counted of inactive pairs of client and backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IdleTally {
+    /// Sum of their share over windows, and of how many.
+    pub(crate) shares: (f64, u32),
+    /// Requests that waited for a connection.
+    pub(crate) waited: u64,
+    /// Datagrams sent, by both sides.
+    pub(crate) datagrams: u64,
+    /// Longest time until an inactive client had heard what was announced.
+    pub(crate) told_most: Option<u64>,
 }
 
 /// One window of time.
@@ -77,6 +94,7 @@ impl Tally {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         Tally {
             measured_from: ORIGIN + scenario.settle.nanos(),
+            measured_until: ORIGIN + scenario.duration.nanos(),
             asked: 0,
             ended: [0; 6],
             all_asked: 0,
@@ -90,6 +108,7 @@ impl Tally {
             layer_asked: vec![0; scenario.layers.len() + 1],
             resized: None,
             let_go: 0,
+            idle: IdleTally::default(),
         }
     }
 
@@ -150,6 +169,28 @@ impl Tally {
     pub(crate) fn on_let_go(&mut self, client: u32) {
         self.let_go +=
             u64::from(self.resized.is_some_and(|(before, after)| client < before.clients.min(after.clients)));
+    }
+
+    /// A request asked for then waits for a connection.
+    pub(crate) fn on_wait(&mut self, asked: u64) {
+        self.idle.waited += u64::from(asked >= self.measured_from);
+    }
+
+    pub(crate) fn on_datagram(&mut self, now: u64) {
+        self.idle.datagrams += u64::from((self.measured_from..self.measured_until).contains(&now));
+    }
+
+    /// An inactive client has heard what was announced at `said_at`.
+    pub(crate) fn on_told(&mut self, now: u64, said_at: u64) {
+        self.idle.told_most = self.idle.told_most.max(Some(now.saturating_sub(said_at)));
+    }
+
+    /// So many of all pairs are inactive now.
+    pub(crate) fn on_inactive(&mut self, now: u64, share: f64) {
+        if now >= self.measured_from {
+            self.idle.shares.0 += share;
+            self.idle.shares.1 += 1;
+        }
     }
 
     /// The window is over; `utilization` is of each task in it.

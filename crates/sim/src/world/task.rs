@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use evenkeel_core::server::{Clients, GateLocal, Usage};
-use evenkeel_core::{Gate, Rng, Server, Time};
+use evenkeel_core::server::{Clients, GateLocal, Peers, PeersConfig, Usage};
+use evenkeel_core::{Announcement, Gate, Notice, Rng, Server, Time};
 
 use super::event::{LinkId, RequestId};
 use crate::model::Machine;
@@ -48,6 +48,16 @@ pub(crate) struct Task {
     pub(crate) neighbours_rng: Rng,
     /// The restart it is part of: which fault.
     pub(crate) restart: Option<u32>,
+    /// Counts what this process has announced.
+    pub(crate) announced: u32,
+    /// Clients without a connection that this process knows.
+    pub(crate) peers: Peers,
+    /// When they will be looked at; `u64::MAX` for never.
+    pub(crate) pushes_at: u64,
+    /// How many of them the brain knows to be unreached.
+    pub(crate) unreached_told: u32,
+    /// How many processes before this one gave up.
+    given_up_before: u64,
 }
 
 /// Factors of a machine's speed.
@@ -86,7 +96,18 @@ impl Task {
     pub(crate) fn clients(&self) -> Clients {
         let unacknowledged = self.watchers.iter().filter(|one| !one.is_silent && one.unheard > 0).count();
         let silent = self.watchers.iter().filter(|one| one.is_silent).count();
-        Clients { unacknowledged: unacknowledged as u32, silent: silent as u32, unreached: 0 }
+        Clients { unacknowledged: unacknowledged as u32, silent: silent as u32, unreached: self.peers.unreached() }
+    }
+
+    /// What it says to whoever asks now.
+    pub(crate) fn notice(&self) -> Notice {
+        let announcement = Announcement { process: u64::from(self.process), number: self.announced };
+        Notice { readiness: self.brain.readiness(), announcement: Some(announcement) }
+    }
+
+    /// Clients without a connection that never heard what was announced, over all processes.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.given_up_before + self.peers.snapshot().given_up
     }
 
     /// Tells the brain what its cores did since the last reading.
@@ -119,6 +140,10 @@ impl Task {
         self.process += 1;
         self.is_up = true;
         self.is_closing = false;
+        self.announced = 0;
+        self.given_up_before = self.given_up();
+        self.peers = Peers::new(Time::from_nanos(now), PeersConfig::default());
+        self.unreached_told = 0;
         self.last_reading = (now, self.machine.busy(now));
     }
 
@@ -157,6 +182,11 @@ impl Task {
             failing: None,
             neighbours_rng: Rng::from_seed(0),
             restart: None,
+            announced: 0,
+            peers: Peers::new(Time::ZERO, PeersConfig::default()),
+            pushes_at: u64::MAX,
+            unreached_told: 0,
+            given_up_before: 0,
         }
     }
 }

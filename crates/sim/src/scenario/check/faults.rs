@@ -14,6 +14,7 @@ impl Scenario {
     pub(super) fn check_faults(&self) -> Result<(), BadScenario> {
         for (place, fault) in self.faults.iter().enumerate() {
             fault.check(&format!("fault.{place}"), self)?;
+            fault.check_datagrams(&format!("fault.{place}.kind"), self)?;
             fault.check_policy(&format!("fault.{place}.kind"), &self.policy)?;
         }
         self.check_clashes()?;
@@ -68,7 +69,7 @@ impl Fault {
             "kill" | "hang" | "lame_duck" => &["kind", "at", "lasts", "backends"],
             "fail" => &["kind", "at", "lasts", "backends", "share", "cpu"],
             "slow" => &["kind", "at", "lasts", "backends", "speed"],
-            "partition" => &["kind", "at", "lasts", "backends", "clients"],
+            "partition" | "no_datagrams" => &["kind", "at", "lasts", "backends", "clients"],
             "restart" => &["kind", "at", "backends", "together", "down", "prewarm"],
             "resize" => &["kind", "at", "change"],
             "policy" => &["kind", "at", "policy"],
@@ -104,7 +105,7 @@ impl Fault {
                 any_time(&field("cpu"), *cpu)
             }
             FaultKind::Slow { speed: slow } => speed(&field("speed"), *slow),
-            FaultKind::Partition { clients } => share(&field("clients"), *clients),
+            FaultKind::Partition { clients } | FaultKind::NoDatagrams { clients } => share(&field("clients"), *clients),
             FaultKind::Restart { together, down, prewarm } => {
                 count(&field("together"), *together)?;
                 any_time(&field("down"), *down)?;
@@ -112,6 +113,16 @@ impl Fault {
             }
             FaultKind::Policy { policy } => known(&field("policy"), policy, &of_core()),
         }
+    }
+
+    /// Whether anybody sends what it would stop.
+    fn check_datagrams(&self, field: &str, scenario: &Scenario) -> Result<(), BadScenario> {
+        let is_idle = scenario.idle.after.is_some();
+        if is_idle || !matches!(self.kind, FaultKind::NoDatagrams { .. }) {
+            return Ok(());
+        }
+        let what = "nobody sends datagrams: set idle.after, or leave the fault out";
+        Err(BadScenario::value(field, format!("{:?}", self.kind.name()), what))
     }
 
     /// Whether clients with this policy would notice at all.
@@ -123,7 +134,12 @@ impl Fault {
                 let ours = of_core().join(", ");
                 wrong(format!("clients with policy = {policy:?} keep it: use one of {ours}, or leave the fault out"))
             }
-            FaultKind::Partition { .. } | FaultKind::Fail { .. } | FaultKind::Resize { .. } if policy == ORACLE => {
+            FaultKind::Partition { .. }
+            | FaultKind::NoDatagrams { .. }
+            | FaultKind::Fail { .. }
+            | FaultKind::Resize { .. }
+                if policy == ORACLE =>
+            {
                 wrong(format!(
                     "it does not reach policy = {ORACLE:?}, one queue of always the same cores: leave it out"
                 ))

@@ -16,7 +16,7 @@ use range::{FACTOR_MOST, above_zero, any_time, count, known, mix, name, share, s
 
 use super::error::BadScenario;
 use super::policies::{ORACLE, admissions, all};
-use super::{Backends, Clients, Distribution, Layer, Method, Model, Network, Reach, Rhythm, Scenario, Span};
+use super::{Backends, Clients, Distribution, Idle, Layer, Method, Model, Network, Reach, Rhythm, Scenario, Span};
 
 impl Scenario {
     /// Says what is wrong first, if anything is.
@@ -29,6 +29,7 @@ impl Scenario {
         }
         self.check_subset()?;
         self.client.check()?;
+        self.idle.check()?;
         self.clients.check()?;
         self.backends.check("backends")?;
         check_methods("method", &self.methods)?;
@@ -123,6 +124,23 @@ impl super::ClientSettings {
     }
 }
 
+impl Idle {
+    fn check(&self) -> Result<(), BadScenario> {
+        let mut core = ClientConfig::default();
+        self.put_into(&mut core);
+        core.check().map_err(|bad| {
+            let field = match bad.field {
+                "idle.after" => "idle.after",
+                "checks.every" => "idle.check_every",
+                "checks.timeout" => "idle.check_timeout",
+                "checks.silences_max" => "idle.silences_max",
+                _ => "idle.visit_every",
+            };
+            BadScenario::value(field, bad.value, bad.allowed)
+        })
+    }
+}
+
 impl Clients {
     fn check(&self) -> Result<(), BadScenario> {
         count("clients.count", self.count)?;
@@ -133,6 +151,8 @@ impl Clients {
         within("clients.zipf", self.zipf, 0.0, 10.0)?;
         some_time("clients.deadline", self.deadline)?;
         share("clients.foreign", self.foreign)?;
+        share("clients.rare", self.rare)?;
+        above_zero("clients.rarely", self.rarely, 1.0)?;
         self.rhythm.iter().enumerate().try_for_each(|(place, rhythm)| rhythm.check(&format!("clients.rhythm.{place}")))
     }
 }
@@ -241,6 +261,7 @@ impl Network {
         any_time("network.jitter", self.jitter)?;
         within("network.loss", self.loss, 0.0, 0.99)?;
         any_time("network.resend", self.resend)?;
+        self.datagram_loss.map_or(Ok(()), |loss| share("network.datagram_loss", loss))?;
         some_time("network.silence", self.silence)
     }
 }
