@@ -6,6 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::client::WAKE_MORE_AFTER;
 use evenkeel_core::{
     Action, Announcement, BackendSnapshot, BackendState, Checked, CheckedBy, Client, ClientConfig, Greeting, LinkState,
     LoadReport, Local, Notice, Outcome, Picker, PolicyName, Readiness, Refusal, Rng, Ticket, Time,
@@ -211,6 +212,28 @@ fn with_nobody_connected_a_request_waits_for_a_connection_and_no_longer() {
 }
 
 #[test]
+fn a_request_that_waits_wakes_two_and_more_only_when_those_take_long() {
+    let mut idle = Idle::new(8, true);
+    idle.pass(IDLE);
+    (0..8).for_each(|backend| drop(idle.checked(backend, says(Readiness::Ready, 1), true)));
+    assert_eq!(idle.begin().unwrap_err(), Refusal::Waking);
+    idle.client.handle_wishes(idle.now);
+    idle.publish();
+    let connects = |actions: Vec<Action>| actions.iter().filter(|one| matches!(one, Action::Connect(_))).count();
+    assert!((1..=2).contains(&connects(idle.actions())), "the one that was picked, and the first");
+
+    for _ in 0..5 {
+        assert_eq!(idle.begin().unwrap_err(), Refusal::Waking);
+        idle.client.handle_wishes(idle.now);
+        assert_eq!(connects(idle.actions()), 0, "one of them will do");
+    }
+    idle.now = idle.now + WAKE_MORE_AFTER;
+    assert_eq!(idle.begin().unwrap_err(), Refusal::Waking);
+    idle.client.handle_wishes(idle.now);
+    assert!(connects(idle.actions()) >= 1, "those lead nowhere");
+}
+
+#[test]
 fn an_inactive_backend_is_asked_now_and_then_and_answers_change_nothing() {
     let mut idle = Idle::asleep();
     for _ in 0..5 {
@@ -334,6 +357,18 @@ fn a_connection_that_a_push_overtook_does_not_undo_it() {
     assert_eq!(idle.state(0).0, BackendState::LameDuck);
     idle.client.handle_readiness(idle.now, id(0), says(Readiness::Ready, 3));
     assert_eq!(idle.state(0).0, BackendState::Healthy);
+}
+
+#[test]
+fn what_was_pushed_while_it_was_refusing_is_not_undone_by_an_older_greeting() {
+    let mut idle = Idle::asleep();
+    idle.begin().unwrap_err();
+    idle.client.handle_wishes(idle.now);
+    idle.client.handle_lost(idle.now, id(0));
+    assert_eq!(idle.client.handle_pushed(idle.now, id(0), says(Readiness::LameDuck, 2)), None);
+
+    idle.connect(0, true);
+    assert_eq!(idle.state(0).0, BackendState::LameDuck);
 }
 
 #[test]

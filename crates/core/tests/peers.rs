@@ -336,3 +336,19 @@ fn a_recorded_question_of_one_that_was_forgotten_registers_nobody() {
     assert_eq!(peers.handle_question(after(33_000), &recorded), UNPROVEN);
     assert_eq!(peers.snapshot().known, 0);
 }
+
+#[test]
+fn one_that_says_farewell_is_forgotten_and_no_longer_waited_for() {
+    let mut peers = peers_of(2);
+    peers.handle_announced(NOW, 1);
+    assert_eq!(peers.unreached(), 2);
+
+    let farewell = Question { every: Duration::ZERO, ..question(1, 2) };
+    assert_eq!(peers.handle_question(NOW, &Question { sequence: 1, ..farewell }), Verdict::Replayed);
+    assert_eq!(peers.handle_question(NOW, &farewell), Verdict::Left);
+    assert_eq!(peers.handle_question(NOW, &Question { peer: 9, ..farewell }), Verdict::Left, "a stranger's is nothing");
+
+    let snapshot = peers.snapshot();
+    assert_eq!((snapshot.known, snapshot.unreached, snapshot.given_up), (1, 1, 0));
+    assert_eq!(pushes(&mut peers, after(1)), [2]);
+}

@@ -64,9 +64,14 @@ impl Member {
 
     /// Takes in what a datagram said, unless it is late.
     pub(crate) fn on_datagram(&mut self, now: Time, notice: Notice, config: &BackoffConfig, rng: &mut Rng) {
-        if notice.announcement.is_some_and(|said| self.vigil.is_news(said)) {
+        if notice.announcement.is_some_and(|said| self.vigil.is_news(said, notice.readiness)) {
             self.on_event(now, HealthEvent::Told(notice.readiness), config, rng);
         }
+    }
+
+    /// How it stands in pickers: when this changes there must be another.
+    pub(crate) fn standing(&self) -> (BackendState, bool, bool) {
+        (self.state, self.vigil.is_connected(), self.vigil.is_inactive())
     }
 
     pub(crate) fn is_healthy(&self) -> bool {

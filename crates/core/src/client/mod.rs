@@ -32,7 +32,7 @@ pub use config::{
 pub use health::{BackendState, HealthEvent};
 pub use pick::PolicyName;
 use picker::Candidate;
-pub use picker::{Local, Picker, Ticket};
+pub use picker::{Local, Picker, Ticket, WAKE_MORE_AFTER};
 pub use refusal::Refusal;
 
 use crate::snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts};
@@ -372,7 +372,7 @@ impl Client {
             slots: Arc::clone(self.roster.slots()),
             candidates: candidates.into_boxed_slice(),
             awake,
-            is_waking: self.roster.is_waking(),
+            waking_since: self.roster.waking_since(),
             policy: Arc::clone(&self.policy),
             limits: Limits { active_max: flow.active_max, streams_max: flow.streams_max },
             forgetting: Forgetting::new(self.config.errors.half_life, flow.active_max),

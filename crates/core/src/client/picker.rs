@@ -31,8 +31,8 @@ pub struct Picker {
     pub(crate) candidates: Box<[Candidate]>,
     /// How many have a connection.
     pub(crate) awake: usize,
-    /// Whether more are about to be connected again.
-    pub(crate) is_waking: bool,
+    /// When the last of those began that are being connected again and are no candidates.
+    pub(crate) waking_since: Option<Time>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) limits: Limits,
     pub(crate) forgetting: Forgetting,
@@ -63,7 +63,11 @@ impl Picker {
             return Err(Refusal::TooLate);
         }
         if self.candidates.is_empty() {
-            return Err(if self.is_waking { Refusal::Waking } else { Refusal::NoneUsable });
+            return Err(if self.waking_since.is_some() { Refusal::Waking } else { Refusal::NoneUsable });
+        }
+        // Nobody has a connection, but some are about to: what waits for them wakes no more.
+        if self.awake == 0 && self.waking_since.is_some_and(|since| now.since(since) < WAKE_MORE_AFTER) {
+            return Err(Refusal::Waking);
         }
         // Read before the candidates are looked at: room that appears meanwhile moves it past what is remembered.
         let room = self.slots.room();
@@ -114,7 +118,7 @@ impl Picker {
             self.want(self.awake);
             return Refusal::Waking;
         }
-        if self.is_waking {
+        if self.waking_since.is_some() {
             return Refusal::Waking;
         }
         local.remember_all_full(now, self.generation, meta.kind, room);
@@ -167,7 +171,7 @@ impl Picker {
 
     /// Whether there is anybody to send to, perhaps after connecting again.
     pub fn is_usable(&self) -> bool {
-        !self.candidates.is_empty() || self.is_waking
+        !self.candidates.is_empty() || self.waking_since.is_some()
     }
 
     /// How many backends can be picked.
@@ -268,5 +272,8 @@ impl Local {
 /// A request may be finished on a picker with another limit, which cannot tell that a full backend got room by this
 /// one's: so what was seen is looked at again soon.
 const TRUSTED_FOR: Duration = Duration::from_millis(10);
+/// Many times what a connection inside a datacenter takes: those that are being made lead nowhere. A driver with requests
+/// that wait for one begins them again after it.
+pub const WAKE_MORE_AFTER: Duration = Duration::from_millis(50);
 /// A thread that loses this often to others stops choosing and takes what there is.
 const LOST_RACES_MAX: usize = 4;

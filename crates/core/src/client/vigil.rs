@@ -58,8 +58,8 @@ pub(crate) struct VigilSettings {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vigil {
     pub(crate) link: Link,
-    /// The last announcement that was acted on.
-    pub(crate) heard: Option<Announcement>,
+    /// The last announcement that was heard, and what it said.
+    heard: Option<(Announcement, Readiness)>,
     /// Checks in a row without an answer.
     pub(crate) silences: u32,
     /// Datagrams stayed unanswered while connections could be made.
@@ -71,6 +71,8 @@ pub(crate) struct Vigil {
     answer_by: Option<Time>,
     /// When to look, check or visit.
     due: Option<Time>,
+    /// When a request first wanted it.
+    pub(crate) wanted_at: Time,
     /// What had ended there when it was last looked at, and since when it has been idle.
     uses: u64,
     idle_since: Time,
@@ -87,6 +89,7 @@ impl Vigil {
             asked_again: false,
             answer_by: None,
             due: None,
+            wanted_at: now,
             uses: 0,
             idle_since: now,
         }
@@ -111,32 +114,37 @@ impl Vigil {
 
     pub(crate) fn on_clock_jump(&mut self, before: Time, now: Time) {
         self.idle_since = self.idle_since.moved(before, now);
+        self.wanted_at = self.wanted_at.moved(before, now);
         self.answer_by = self.answer_by.map(|at| at.moved(before, now));
         self.due = self.due.map(|at| at.moved(before, now));
     }
 
+    /// The last announcement that was heard.
+    pub(crate) fn heard(&self) -> Option<Announcement> {
+        self.heard.map(|(announcement, _)| announcement)
+    }
+
     /// What a notice over a connection makes of the backend: a datagram may have said something later.
-    pub(crate) fn settle(&mut self, notice: Notice, is_lame: bool) -> Readiness {
-        let overtaken = notice.announcement.zip(self.heard).is_some_and(|(said, heard)| {
+    pub(crate) fn settle(&mut self, notice: Notice) -> Readiness {
+        if let (Some(said), Some((heard, readiness))) = (notice.announcement, self.heard) {
             // Of another process, a connection knows better than a datagram.
-            said.process == heard.process && said.number < heard.number
-        });
-        if overtaken {
-            return if is_lame { Readiness::LameDuck } else { Readiness::Ready };
+            if said.process == heard.process && said.number < heard.number {
+                return readiness;
+            }
         }
-        self.heard = notice.announcement;
+        self.heard = notice.announcement.map(|said| (said, notice.readiness));
         notice.readiness
     }
 
     /// Whether what a datagram said is news: not late, and not of another process than the one connected to.
-    pub(crate) fn is_news(&mut self, said: Announcement) -> bool {
-        let news = match self.heard {
+    pub(crate) fn is_news(&mut self, said: Announcement, readiness: Readiness) -> bool {
+        let news = match self.heard() {
             Some(heard) if self.is_connected() => said.process == heard.process && said.number > heard.number,
             Some(heard) => said > heard,
-            None => !self.is_connected() && self.link != Link::None,
+            None => !self.is_connected(),
         };
         if news {
-            self.heard = Some(said);
+            self.heard = Some((said, readiness));
         }
         news
     }
@@ -165,9 +173,9 @@ impl Vigil {
     }
 
     /// A request wants it.
-    pub(crate) fn on_wanted(&mut self) -> Option<Step> {
+    pub(crate) fn on_wanted(&mut self, now: Time) -> Option<Step> {
         let is_underway = self.link == Link::Visiting;
-        self.link = Link::Waking;
+        (self.link, self.wanted_at) = (Link::Waking, now);
         (self.answer_by, self.due) = (None, None);
         (!is_underway).then_some(Step::Connect)
     }

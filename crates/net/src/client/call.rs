@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::client::WAKE_MORE_AFTER;
 use evenkeel_core::{CustomerId, Kind, Outcome, Refusal};
 use tokio::time::Instant;
 
@@ -158,7 +159,10 @@ async fn begin_once_connected(
             Err(CallError::Refused(Refusal::Waking)) => shared.wishes.notify_one(),
             begun => return begun,
         }
-        if !matches!(tokio::time::timeout_at(until, publications.changed()).await, Ok(Ok(()))) {
+        // Or a little later: others may be woken if the first ones take long.
+        let next_try = until.min(Instant::now() + WAKE_MORE_AFTER);
+        drop(tokio::time::timeout_at(next_try, publications.changed()).await);
+        if Instant::now() >= until {
             shared.published.load().picker.refuse(Refusal::Waking);
             return Err(CallError::Refused(Refusal::Waking));
         }

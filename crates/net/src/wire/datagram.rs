@@ -56,7 +56,7 @@ pub struct Datagram {
     pub readiness: Readiness,
     /// Whether the backend will push its announcements to whoever asked.
     pub remembered: bool,
-    /// How often the client asks.
+    /// How often the client asks; zero says that it will not ask again.
     pub every: Duration,
     /// How the backend is.
     pub report: LoadReport,

@@ -60,7 +60,7 @@ struct Datagram {
 
 #[derive(Clone, Copy, Debug)]
 enum Says {
-    Question { secret: u32, sequence: u64, heard: Option<Announcement>, proof: (u32, u64) },
+    Question { secret: u32, sequence: u64, heard: Option<Announcement>, proof: (u32, u64), is_farewell: bool },
     Answer { sequence: u64, notice: Notice, remembered: bool, report: LoadReport, time: u64 },
     Push { notice: Notice, time: u64 },
     Reset { sequence: u64 },
@@ -75,7 +75,8 @@ impl World<'_> {
         let Some(key) = task.keys.get_mut(&backend) else { return };
         key.sequence += 1;
         key.asked = Some(key.sequence);
-        let says = Says::Question { secret: key.secret, sequence: key.sequence, heard, proof: key.proof };
+        let (secret, sequence, proof) = (key.secret, key.sequence, key.proof);
+        let says = Says::Question { secret, sequence, heard, proof, is_farewell: false };
         let key = key.number;
         self.send_datagram(Datagram { client, backend, key, says });
     }
@@ -127,7 +128,7 @@ impl World<'_> {
     /// At the backend, whichever of its processes is there now.
     fn on_question(&mut self, datagram: Datagram) {
         let Datagram { client, backend, key, says } = datagram;
-        let Says::Question { secret, sequence, heard, proof } = says else { return };
+        let Says::Question { secret, sequence, heard, proof, is_farewell } = says else { return };
         let (now, process) = (self.time(), self.tasks[backend as usize].process);
         if !self.tasks[backend as usize].is_up {
             return;
@@ -141,7 +142,7 @@ impl World<'_> {
             address: address_of(client),
             heard: heard.filter(|heard| heard.process == u64::from(process)).map_or(0, |heard| heard.number),
             age: (proof.0 == process).then(|| Duration::from_nanos(self.now.saturating_sub(proof.1))),
-            every: self.scenario.idle.check_every.get(),
+            every: if is_farewell { Duration::ZERO } else { self.scenario.idle.check_every.get() },
         };
         let task = &mut self.tasks[backend as usize];
         if let Verdict::Answer { remembered } = task.peers.handle_question(now, &question) {
@@ -277,10 +278,15 @@ impl World<'_> {
         }
     }
 
-    /// Nobody is to be told of a backend that has no place here any more.
+    /// Nobody is to be told of a backend that has no place here any more, and it is told so if it was ever asked.
     pub(super) fn forget_key(&mut self, client: u32, backend: u32) {
-        self.clients[client as usize].keys.remove(&backend);
         self.datagrams.untold.remove(&(backend, client));
+        let Some(key) = self.clients[client as usize].keys.remove(&backend) else { return };
+        if key.sequence > 0 {
+            let (secret, sequence, proof) = (key.secret, key.sequence + 1, key.proof);
+            let says = Says::Question { secret, sequence, heard: None, proof, is_farewell: true };
+            self.send_datagram(Datagram { client, backend, key: key.number, says });
+        }
     }
 
     /// Keys that were ever handed over.
@@ -307,7 +313,7 @@ fn process_of(notice: Notice) -> u32 {
 
 /// Clients have numbers where others have addresses.
 fn address_of(client: u32) -> PeerAddress {
-    let mut bytes = [0; 18];
+    let mut bytes = [0; PeerAddress::LENGTH];
     bytes[..4].copy_from_slice(&client.to_le_bytes());
     PeerAddress(bytes)
 }

@@ -24,7 +24,7 @@ impl Roster {
     /// A connection stands, and this is what the backend said on it first.
     pub(crate) fn on_connected(&mut self, now: Time, backend: BackendId, greeting: Greeting, rng: &mut Rng) -> Told {
         self.with_member(now, backend, rng, |member, slot, settings, rng| {
-            let said = member.vigil.settle(greeting.notice, member.state == BackendState::LameDuck);
+            let said = member.vigil.settle(greeting.notice);
             member.on_event(now, HealthEvent::Connected(said), settings.backoff, rng);
             let about = (greeting.takes_checks, said == Readiness::Ready);
             member.vigil.on_connected(now, about, slot, settings.vigil, rng)
@@ -35,7 +35,7 @@ impl Roster {
     pub(crate) fn on_told(&mut self, now: Time, backend: BackendId, notice: Notice, rng: &mut Rng) -> Told {
         self.with_member(now, backend, rng, |member, _, settings, rng| {
             if member.vigil.is_connected() {
-                let said = member.vigil.settle(notice, member.state == BackendState::LameDuck);
+                let said = member.vigil.settle(notice);
                 member.on_event(now, HealthEvent::Told(said), settings.backoff, rng);
             }
             None
@@ -87,7 +87,7 @@ impl Roster {
         let wanted: Vec<_> =
             self.members.iter().filter(|(_, one)| is_wanted(one)).map(|(&backend, _)| backend).collect();
         for backend in wanted {
-            self.with_member(now, backend, rng, |member, _, _, _| member.vigil.on_wanted());
+            self.with_member(now, backend, rng, |member, _, _, _| member.vigil.on_wanted(now));
         }
     }
 
@@ -102,7 +102,7 @@ impl Roster {
         self.unschedule(backend);
         let member = self.members.get_mut(&backend)?;
         let slot = Arc::clone(self.lease.slots().get(member.slot)?);
-        let before = (member.state, member.vigil.link, member.vigil.silences);
+        let (before, stood_before) = ((member.state, member.vigil.link, member.vigil.silences), member.standing());
         let settings = Settings { backoff: &self.backoff, vigil: &self.vigil };
         let step = change(member, &slot, settings, rng);
         let news = member.look(now, self.replace_after);
@@ -114,7 +114,7 @@ impl Roster {
         }
         self.counts.silent += u64::from(after.2 > before.2);
         self.counts.visits += u64::from(before.1 != Link::Visiting && after.1 == Link::Visiting);
-        self.changed |= (before.0, before.1) != (after.0, after.1);
+        self.changed |= stood_before != member.standing();
         self.reschedule(backend);
         match step {
             Some(Step::Connect) => self.actions.push(Action::Connect(backend)),

@@ -184,9 +184,10 @@ impl Roster {
         })
     }
 
-    /// Whether one that is willing is about to be connected again.
-    pub(crate) fn is_waking(&self) -> bool {
-        self.members.values().any(|member| member.is_healthy() && member.vigil.link == Link::Waking)
+    /// When the last one that is willing began to be connected again, if any is.
+    pub(crate) fn waking_since(&self) -> Option<Time> {
+        let waking = self.members.values().filter(|one| one.is_healthy() && one.vigil.link == Link::Waking);
+        waking.map(|member| member.vigil.wanted_at).max()
     }
 
     /// Attempts that have ended on those that are members now.
@@ -197,7 +198,7 @@ impl Roster {
 
     /// The last announcement of a backend that was acted on.
     pub(crate) fn heard(&self, backend: BackendId) -> Option<Announcement> {
-        self.members.get(&backend)?.vigil.heard
+        self.members.get(&backend)?.vigil.heard()
     }
 
     pub(crate) fn holds(&self, backend: BackendId) -> bool {

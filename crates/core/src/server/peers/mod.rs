@@ -40,7 +40,7 @@ pub struct Question {
     pub heard: u32,
     /// How long ago the time was that it repeats; `None` where that is of another process.
     pub age: Option<Duration>,
-    /// How often it asks.
+    /// How often it asks; zero says that it will not ask again, and wants no pushes.
     pub every: Duration,
 }
 
@@ -54,6 +54,8 @@ pub enum Verdict {
     },
     /// Drop it: this question, or a later one, has been here before.
     Replayed,
+    /// Drop it: that was a farewell.
+    Left,
 }
 
 /// How many clients are known, and what became of pushes to them.
@@ -150,6 +152,14 @@ impl Peers {
         if known.is_some_and(|peer| question.sequence <= peer.sequence) {
             self.counts.replayed += 1;
             return Verdict::Replayed;
+        }
+        if question.every.is_zero() {
+            // Of a stranger it says nothing.
+            if self.stop_pushing(question.peer) {
+                self.counts.unreached -= 1;
+            }
+            self.remove(question.peer);
+            return Verdict::Left;
         }
         // No older than those who are forgotten: whoever records a question of one that is not remembered any more, and
         // sends it from elsewhere, is not believed.
@@ -305,10 +315,15 @@ impl Peers {
     }
 
     fn give_up(&mut self, key: u64) {
-        if self.known.get_mut(&key).is_some_and(|peer| peer.pushed.take().is_some()) {
+        if self.stop_pushing(key) {
             self.counts.unreached -= 1;
             self.counts.given_up += 1;
         }
+    }
+
+    /// Whether it was being pushed to.
+    fn stop_pushing(&mut self, key: u64) -> bool {
+        self.known.get_mut(&key).is_some_and(|peer| peer.pushed.take().is_some())
     }
 
     fn remove(&mut self, key: u64) {

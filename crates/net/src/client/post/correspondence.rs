@@ -124,6 +124,11 @@ impl Correspondence {
         bytes
     }
 
+    /// Says that nothing more will be asked; `None` where nothing ever was.
+    pub(super) fn farewell(&mut self) -> Option<[u8; LENGTH]> {
+        (self.sequence > 0).then(|| self.ask(None, Duration::ZERO))
+    }
+
     /// What the datagram says, if it is to be believed.
     pub(super) fn hear(&mut self, now: Instant, sealed: &Sealed<'_>) -> Result<Heard, Dropped> {
         match sealed.kind() {

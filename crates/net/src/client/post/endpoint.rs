@@ -228,8 +228,12 @@ impl Peer {
 }
 
 impl Drop for Correspondent {
+    /// A backend need not push to one that is gone. Lost on the way, it forgets by itself.
     fn drop(&mut self) {
-        self.endpoint.table().remove(&Peer::new(self.address, self.key));
+        let left = self.endpoint.table().remove(&Peer::new(self.address, self.key));
+        if let Some(farewell) = left.and_then(|mut entered| entered.correspondence.farewell()) {
+            drop(self.endpoint.socket.send(&farewell, self.address, None));
+        }
     }
 }
 
