@@ -84,8 +84,8 @@ their own on loopback, started afresh for each measurement. The kernel's own mem
   memory/idle_connection  bytes for one of 4,000 connections with their watch streams
   memory/inactive         the same once they are let go
   check/server_share      CPU of a server that 10,000 inactive clients ask every 10 s, all of its process
-  check/every_10_s        CPU of one such check, what the process takes anyway left out
-  check/every_1_s         the same at ten times the rate
+  check/1000_a_second     CPU of one such check, waking up for it included, what the process takes anyway left out
+  check/10000_a_second    the same where they come so densely that waking up is shared
 
   --quick     one round of few backends: its figures mean little
   --json      one JSON document on stdout

@@ -1,10 +1,10 @@
-//! The process of the client: takes on as many backends as it is told to, and says when all are as they should be.
+//! The process of the client: takes on as many backends as it is told to.
 
 use std::time::Duration;
 
 use evenkeel::client::{Backend, Resolve, Tcp};
 use evenkeel::{Channel, ChannelConfig};
-use evenkeel_core::LinkState;
+use evenkeel_core::{BackendSnapshot, LinkState};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::watch;
 
@@ -29,7 +29,6 @@ async fn obey(port: u16, every: Duration) -> Result<(), String> {
         config.client.checks.every = every;
         config.client.checks.timeout = config.client.checks.timeout.min(every);
     }
-    let wanted = if every.is_zero() { LinkState::Connected } else { LinkState::Inactive };
     let channel = Channel::with(config, Tcp, "idle", Followed(known)).map_err(|error| error.to_string())?;
     process::say("ready");
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
@@ -37,33 +36,18 @@ async fn obey(port: u16, every: Duration) -> Result<(), String> {
         match order.split_once(' ') {
             Some(("grow", count)) => {
                 let count: u32 = count.parse().map_err(|error| format!("{count:?}: {error}"))?;
-                grow(&channel, &list, port, count, wanted).await?;
+                list.send_replace((0..count).map(|number| Backend::from(address(number, port))).collect());
+                process::say("done");
+            }
+            None if order == "wait" => {
+                let wanted = list.borrow().len();
+                let is_there = |one: &&BackendSnapshot| one.link == LinkState::Connected;
+                while snapshot(&channel).await?.backends.iter().filter(is_there).count() < wanted {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
                 process::say("done");
             }
             _ => process::say(&snapshot(&channel).await?.checks.answered.to_string()),
-        }
-    }
-    Ok(())
-}
-
-/// A few at a time, so that few are connected at once where they are not to stay.
-async fn grow(
-    channel: &Channel,
-    list: &watch::Sender<Vec<Backend>>,
-    port: u16,
-    count: u32,
-    wanted: LinkState,
-) -> Result<(), String> {
-    let mut here = list.borrow().len() as u32;
-    while here < count {
-        here = (here + TOGETHER).min(count);
-        list.send_replace((0..here).map(|number| Backend::from(address(number, port))).collect());
-        loop {
-            let backends = snapshot(channel).await?.backends;
-            if backends.len() == here as usize && backends.iter().all(|one| one.link == wanted) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
     Ok(())
@@ -87,5 +71,3 @@ impl Resolve for Followed {
         Some(self.0.borrow_and_update().clone())
     }
 }
-
-const TOGETHER: u32 = 200;

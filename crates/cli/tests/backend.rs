@@ -242,3 +242,23 @@ async fn it_may_be_told_to_stop_as_soon_as_it_listens() {
         assert!(code == Some(0) && said.contains("stopped"), "{code:?} {said}");
     }
 }
+
+#[test]
+fn a_secret_that_cannot_be_used_is_refused_with_what_would_do() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-secret-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("secret");
+    for (text, says) in [(None, "No such file"), (Some("c0ffee"), "64 or more"), (Some("zz"), "no hexadecimal digit")] {
+        if let Some(text) = text {
+            std::fs::write(&file, text).unwrap();
+        }
+        let output = run(&format!("backend --listen 127.0.0.1:0 --datagram-secret-file {}", file.display()));
+
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("--datagram-secret-file") && said.contains(says), "{said}");
+    }
+    let both = run("backend --no-datagrams --datagram-secret-file anywhere");
+    assert_eq!(both.status.code(), Some(2));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -100,3 +100,25 @@ fn total(called: &Value) -> u64 {
 fn rows(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
+
+#[test]
+fn idle_connections_are_let_go_and_brought_back_and_watch_says_so() {
+    let backend = Backend::start("");
+    let line =
+        format!("call {} --rate 4 --seconds 3 --idle-after 0.05 --check-every 0.2 --watch --json", backend.address);
+
+    for (option, how) in
+        [("", "inactive, checked by datagrams"), ("--no-datagrams", "inactive, connected to now and then")]
+    {
+        let output = run(&format!("{line} {option}"));
+
+        let called: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_explained(&called);
+        assert_eq!(called["requests"]["ok"], called["requests"]["asked"], "{called}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("healthy, connected") && said.contains(how), "{option}: {said}");
+        let checks = &called["checks"];
+        assert!(checks["woken"].as_u64() > Some(0), "{called}");
+        assert_eq!(checks["answered"].as_u64() > Some(0), option.is_empty(), "{called}");
+    }
+}

@@ -85,12 +85,12 @@ async fn roll_with_inactive() {
                 until("it is inactive", async || seen(channel, address).await.link == LinkState::Inactive).await;
             }
             let before: Vec<u64> = begun_by(&idle, address).await;
+            let pushes_before = [pushes(&idle[0]).await, pushes(&idle[1]).await];
 
             backend.process.signal(Signal::TERM);
-            for channel in &idle {
-                // Told without a connection; once the process is gone it may be seen refusing already.
-                let left = async || seen(channel, address).await.state != BackendState::Healthy;
-                until("the push is handled", left).await;
+            for (channel, before) in idle.iter().zip(pushes_before) {
+                until("it is told without a connection", async || pushes(channel).await > before).await;
+                assert_ne!(seen(channel, address).await.state, BackendState::Healthy);
                 call_once(channel).await;
             }
             assert_eq!(begun_by(&idle, address).await, before, "round {round}: {address} was used after its notice");
@@ -116,6 +116,10 @@ async fn begun_by(channels: &[Channel], address: SocketAddr) -> Vec<u64> {
         counts.push(begun(&seen(channel, address).await));
     }
     counts
+}
+
+async fn pushes(channel: &Channel) -> u64 {
+    channel.snapshot().await.unwrap().client.checks.pushes
 }
 
 async fn call_once(channel: &Channel) {

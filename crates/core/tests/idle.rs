@@ -261,7 +261,7 @@ fn silence_is_no_news_while_the_backend_can_be_connected_to() {
     idle.pass(TIMEOUT * 2);
     assert_eq!(idle.pass(TIMEOUT), [Action::Deactivate(id(0))]);
     assert_eq!(idle.state(0), VISITED);
-    assert_eq!(idle.pass(VISIT_EVERY - TIMEOUT), []);
+    assert_eq!(idle.pass(VISIT_EVERY.saturating_sub(TIMEOUT)), []);
     assert_eq!(idle.pass(TIMEOUT), [Action::Connect(id(0))]);
     idle.connect(0, true);
     assert_eq!(idle.pass(TIMEOUT), [Action::Check(id(0)), Action::Deactivate(id(0))]);
@@ -328,7 +328,35 @@ fn a_pushed_lame_duck_is_not_used_from_then_on_and_is_acknowledged() {
     assert_eq!(idle.actions(), [], "an older wish does not wake it");
 
     idle.client.handle_pushed(idle.now, id(0), says(Readiness::Ready, 3)).unwrap();
-    assert_eq!(idle.state(0), INACTIVE);
+    assert_eq!(idle.state(0).0, BackendState::Healthy);
+}
+
+#[test]
+fn one_that_was_wanted_before_it_was_a_lame_duck_is_connected_to_when_it_is_back() {
+    let mut idle = Idle::asleep();
+    assert_eq!(idle.begin().unwrap_err(), Refusal::Waking);
+    // The push is handled before the wish.
+    idle.client.handle_pushed(idle.now, id(0), says(Readiness::LameDuck, 2));
+    idle.client.handle_wishes(idle.now);
+    assert_eq!(idle.actions(), [Action::Check(id(0))]);
+
+    idle.client.handle_pushed(idle.now, id(0), says(Readiness::Ready, 3));
+    assert_eq!(idle.actions(), [Action::Check(id(0)), Action::Connect(id(0))], "acknowledged, and connected to");
+    assert_eq!(idle.state(0).1, LinkState::Waking);
+}
+
+#[test]
+fn an_answer_of_an_earlier_process_leads_to_a_connection_which_knows_better() {
+    let mut idle = Idle::asleep();
+    let by = |process, readiness| Notice { readiness, announcement: Some(Announcement { process, number: 1 }) };
+    idle.client.handle_pushed(idle.now, id(0), by(7, Readiness::LameDuck));
+    idle.actions();
+    assert_eq!(idle.checked(0, by(3, Readiness::Ready), true), [Action::Connect(id(0))]);
+    assert_eq!(idle.state(0).0, BackendState::LameDuck);
+
+    idle.client.handle_connected(idle.now, id(0), Greeting { notice: by(3, Readiness::Ready), takes_checks: true });
+    assert_eq!(idle.state(0).0, BackendState::Healthy);
+    assert_eq!(idle.client.heard(id(0)).map(|heard| heard.process), Some(3));
 }
 
 #[test]
@@ -397,7 +425,7 @@ fn a_reset_leads_to_a_new_key_within_a_period_and_not_at_once() {
         assert!(idle.pass(EVERY).contains(&Action::Connect(id(0))));
     }
     first.sort_unstable();
-    assert!(first[19] - first[0] > EVERY / 2, "spread over the period: {first:?}");
+    assert!(first[19].saturating_sub(first[0]) > EVERY / 2, "spread over the period: {first:?}");
 }
 
 #[test]

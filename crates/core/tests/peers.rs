@@ -351,4 +351,9 @@ fn one_that_says_farewell_is_forgotten_and_no_longer_waited_for() {
     let snapshot = peers.snapshot();
     assert_eq!((snapshot.known, snapshot.unreached, snapshot.given_up), (1, 1, 0));
     assert_eq!(pushes(&mut peers, after(1)), [2]);
+
+    // Whoever recorded its question cannot bring it back, from wherever.
+    let recorded = Question { address: address(99), ..question(1, 1) };
+    assert_eq!(peers.handle_question(after(1_000), &recorded), Verdict::Replayed);
+    assert_eq!(peers.snapshot().known, 1);
 }

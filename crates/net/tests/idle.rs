@@ -204,8 +204,8 @@ async fn a_call_waits_for_a_connection_no_longer_than_its_deadline() {
     request.extensions_mut().insert(Context::default().with_deadline(deadline));
     let refused = channel.call(request).await.unwrap_err();
 
-    assert!(matches!(refused, CallError::Refused(Refusal::Waking)), "{refused}");
+    assert!(matches!(refused, CallError::Refused(Refusal::TooLate)), "{refused}");
     assert!(deadline.elapsed() < Duration::from_secs(20));
     let client = channel.snapshot().await.unwrap().client;
-    assert_eq!((client.refused.of(Refusal::Waking), client.backends[0].link), (1, LinkState::Waking));
+    assert_eq!((client.refused.of(Refusal::TooLate), client.backends[0].link), (1, LinkState::Waking));
 }

@@ -180,6 +180,35 @@ fn datagrams_in_any_weather_make_nobody_refusing_and_lose_no_call() {
 }
 
 #[test]
+fn in_any_weather_nothing_is_sent_to_a_lame_duck_after_its_notice() {
+    for seed in 70..76 {
+        let (world, mut sim) = (World::with_datagrams(seed), network(seed));
+        world.add_backends(&mut sim, 2);
+        sim.client("client", async move {
+            let channel = inactive_channel(&world, seed, 2).await;
+            let rough = Rough { lost: 0.4, twice: 0.5, late: 0.6, late_most: Duration::from_millis(800) };
+            world.weather().set(rough);
+            for _ in 0..3 {
+                world.handle(0).lame_duck();
+                until(EVERY * 10, "it hears", async || state(&channel, 0).await == BackendState::LameDuck).await;
+                let before = begun_on(&channel, 0).await;
+                for _ in 0..20 {
+                    assert_eq!(call(&mut channel.clone(), 1, DEADLINE).await?, name(1));
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    // What was said before may still arrive.
+                    assert_eq!(state(&channel, 0).await, BackendState::LameDuck, "nothing undoes it");
+                }
+                assert_eq!(begun_on(&channel, 0).await, before);
+                world.handle(0).ready();
+                until(EVERY * 10, "it is back", async || state(&channel, 0).await == BackendState::Healthy).await;
+            }
+            Ok(())
+        });
+        sim.run().unwrap();
+    }
+}
+
+#[test]
 fn where_datagrams_do_not_get_through_rare_connections_check_until_they_do() {
     let (world, mut sim) = (World::with_datagrams(20), network(20));
     world.add_backends(&mut sim, 2);
@@ -236,8 +265,12 @@ fn a_partitioned_client_hears_of_the_lame_duck_at_its_first_exchange_after_heali
         until(Duration::from_secs(2), "the push is given up", given_up).await;
         assert_ne!(state(&channel, 0).await, BackendState::LameDuck);
 
+        let answered = async || channel.snapshot().await.unwrap().client.checks.answered;
+        let before = answered().await;
         turmoil::repair("client", name(0));
-        until(EVERY * 2, "it hears", async || state(&channel, 0).await == BackendState::LameDuck).await;
+        until(EVERY * 3, "it hears", async || state(&channel, 0).await == BackendState::LameDuck).await;
+        assert!(answered().await <= before + 1, "at the first exchange, be it a datagram or a connection");
+        assert!(call(&mut channel.clone(), 1, DEADLINE).await.is_err(), "a lame duck is not asked");
         assert_eq!(begun(&channel).await, 0);
         Ok(())
     });
@@ -311,6 +344,10 @@ fn a_rolling_restart_with_half_of_the_clients_inactive_fails_no_request() {
                     }
                     if !is_busy {
                         tokio::time::sleep(Duration::from_millis(700)).await;
+                        let backends = channel.snapshot().await.unwrap().client.backends;
+                        if backends.iter().any(|one| one.link == LinkState::Inactive) {
+                            world.note("inactive");
+                        }
                     }
                 }
                 Ok(())
@@ -338,11 +375,19 @@ fn a_rolling_restart_with_half_of_the_clients_inactive_fails_no_request() {
         let failed: Vec<_> = trace.iter().filter(|(_, what)| what.contains("failed")).collect();
         assert!(failed.is_empty(), "seed {seed}: {failed:?}");
         assert_eq!(trace.iter().filter(|(_, what)| what.ends_with("stopped")).count(), 3, "seed {seed}");
+        let inactive = trace.iter().filter(|(_, what)| what == "inactive").count();
+        assert!(inactive >= 20, "seed {seed}: the quiet ones were inactive {inactive} times only");
         for client in 0..6 {
             let calls = trace.iter().filter(|(_, what)| what.starts_with(&format!("{client}: "))).count();
             assert!(calls >= 10, "seed {seed}: only {calls} calls of client {client}");
         }
     }
+}
+
+/// Requests that were sent to this one.
+async fn begun_on(channel: &Channel, backend: usize) -> u64 {
+    let one = seen(channel, backend).await;
+    u64::from(one.active) + one.ended.iter().sum::<u64>()
 }
 
 /// Requests that were sent to anybody.

@@ -17,6 +17,7 @@ use crate::work::{BYTES_MOST, MICROS_MOST};
 /// printed in each case.
 #[derive(Debug, Args)]
 #[command(max_term_width = 80, after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct CallArgs {
     /// Backends to spread the requests over: evenkeel backend, or what serves the same
     #[arg(value_name = "ADDR", value_parser = peer, required = true)]

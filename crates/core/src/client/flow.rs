@@ -73,7 +73,8 @@ impl InFlight {
             if seen & !MARKS != 0 {
                 return false;
             }
-            match self.0.compare_exchange_weak(seen, seen | ASLEEP, Ordering::AcqRel, Ordering::Relaxed) {
+            // Whoever wanted it before had its connection.
+            match self.0.compare_exchange_weak(seen, (seen & !WANTED) | ASLEEP, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }

@@ -79,7 +79,7 @@ impl Picker {
         // Rare: it is connected to for the next ones, and this request goes to one that stands ready.
         let inactive = first.take_if(|picked| *picked >= self.awake);
         let wakes = inactive.is_some_and(|inactive| self.want(inactive));
-        let picked = if first.is_some() || inactive.is_some() {
+        let picked = if first.is_some() || (inactive.is_some() && self.awake > 0) {
             self.pick_and_start(local, now, &among.first(self.awake), first, rng)
         } else {
             None

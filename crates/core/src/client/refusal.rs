@@ -11,7 +11,7 @@ pub enum Refusal {
     AllFull,
     /// No backend of the subset is connected and willing. Lame ducks are not asked, although they would serve.
     NoneUsable,
-    /// Every usable backend is inactive (A8), and the connection to one is being made: not a last word. The driver waits
+    /// Every usable backend with room is inactive (A8), and the connection to one is being made: not a last word. The driver waits
     /// for the next picker and begins again; it says so to the caller only when that takes too long.
     Waking,
 }
@@ -42,7 +42,7 @@ impl fmt::Display for Refusal {
             Refusal::TooLate => "deadline passed before the request was sent",
             Refusal::AllFull => "every usable backend is at its limit of requests in flight; try again later",
             Refusal::NoneUsable => "no backend is connected and willing",
-            Refusal::Waking => "every usable backend is inactive and none could be connected to in time",
+            Refusal::Waking => "every usable backend with room is inactive, and none could be connected to in time",
         })
     }
 }

@@ -321,6 +321,18 @@ impl Vigil {
         (self.link == Link::Inactive).then(|| self.visit())
     }
 
+    /// Whether a process said this that began before the one that was heard last.
+    pub(crate) fn is_of_earlier_process(&self, notice: Notice) -> bool {
+        notice.announcement.zip(self.heard()).is_some_and(|(said, heard)| said.process < heard.process)
+    }
+
+    pub(crate) fn visit_if_inactive(&mut self) -> Option<Step> {
+        (self.link == Link::Inactive).then(|| {
+            self.answer_by = None;
+            self.visit()
+        })
+    }
+
     fn visit(&mut self) -> Step {
         self.link = Link::Visiting;
         self.due = None;

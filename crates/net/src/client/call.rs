@@ -150,7 +150,6 @@ async fn begin_once_connected(
     kind: Kind,
     until: Instant,
 ) -> Result<(Counted, Option<Sender>), CallError> {
-    let until = context.deadline.map_or(until, |deadline| until.min(deadline));
     let mut publications = shared.publications.subscribe();
     loop {
         // A picker that is published from here on is not missed.
@@ -159,13 +158,15 @@ async fn begin_once_connected(
             Err(CallError::Refused(Refusal::Waking)) => shared.wishes.notify_one(),
             begun => return begun,
         }
-        // Or a little later: others may be woken if the first ones take long.
-        let next_try = until.min(Instant::now() + WAKE_MORE_AFTER);
-        drop(tokio::time::timeout_at(next_try, publications.changed()).await);
-        if Instant::now() >= until {
+        let now = Instant::now();
+        if now >= until {
             shared.published.load().picker.refuse(Refusal::Waking);
             return Err(CallError::Refused(Refusal::Waking));
         }
+        // Or a little later: others may be woken if the first ones take long.
+        let next_try = until.min(now + WAKE_MORE_AFTER);
+        let next_try = context.deadline.map_or(next_try, |deadline| next_try.min(deadline));
+        drop(tokio::time::timeout_at(next_try, publications.changed()).await);
     }
 }
 

@@ -103,6 +103,14 @@ impl Hub {
         drop(self.desk.set(desk));
     }
 
+    /// Nobody answers datagrams any more: nobody is waited for who would be pushed to.
+    pub(crate) fn close_desk(&self) {
+        if let Some(desk) = self.desk() {
+            desk.close();
+            self.tell_changed();
+        }
+    }
+
     /// Where clients without a connection are kept.
     pub(crate) fn desk(&self) -> Option<&Arc<Desk>> {
         self.desk.get()

@@ -170,7 +170,8 @@ impl Server {
     /// What the keys of datagrams derive from, the same after a restart: clients without a connection need none for
     /// their next question. Default: drawn by the system, so that keys end with the process.
     ///
-    /// All tasks of a service may share a secret; whoever knows it can speak for each of them.
+    /// Each task has its own: where several share one, whoever stands between them and a client can have one answer for
+    /// another.
     #[must_use]
     pub fn with_datagram_secret(self, secret: Secret) -> Self {
         Server { datagrams: Offer::Given(secret), ..self }
@@ -186,7 +187,8 @@ impl Server {
     /// one. Default: nanoseconds since 1970, which is wrong only where a clock is set back between two starts.
     #[must_use]
     pub fn with_process_number(self, number: u64) -> Self {
-        Server { process: Some(number), ..self }
+        // On the wire 0 is not said.
+        Server { process: Some(number.max(1)), ..self }
     }
 
     /// What tells it that it is ready, a lame duck, or to stop.
@@ -345,6 +347,7 @@ impl<L: Accept> Accepting<L> {
                 Some(_) = self.connections.join_next(), if !self.connections.is_empty() => {}
                 Some(ended) = self.answering.join_next(), if !self.answering.is_empty() => {
                     tracing::error!(error = ?ended.err(), "datagrams are answered no more");
+                    self.hub.close_desk();
                 }
                 accepted = self.listener.accept() => match accepted {
                     Ok(stream) => self.on_connection(stream, &serve),

@@ -123,10 +123,10 @@ pub struct Secret {
 }
 
 /// What arrived at a backend.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Heard<'a> {
-    /// A question that its key vouches for.
-    Question(Datagram),
+    /// A question, and the key that vouches for it.
+    Question(Datagram, Key),
     /// A question under a key of another secret: nobody can say whether it is genuine.
     Foreign(Sealed<'a>),
     /// It says that it is a question under a key of ours, and is not.
@@ -141,7 +141,10 @@ impl Secret {
         match Sealed::read(bytes) {
             Ok(sealed) if sealed.kind() != Kind::Question => Heard::Malformed,
             Ok(sealed) if sealed.secret() != self.id => Heard::Foreign(sealed),
-            Ok(sealed) => sealed.open(&self.key(sealed.key())).map_or(Heard::Forged, Heard::Question),
+            Ok(sealed) => {
+                let key = self.key(sealed.key());
+                sealed.open(&key).map_or(Heard::Forged, |question| Heard::Question(question, key))
+            }
             Err(_) => Heard::Malformed,
         }
     }

@@ -229,6 +229,7 @@ pub struct WatchEvent {
 
 /// `evenkeel.v1.Handover`: what a client needs to check a backend by [datagrams](super::datagram).
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
+#[prost(skip_debug)]
 pub struct Handover {
     /// Highest version of datagrams the backend speaks.
     #[prost(uint32, tag = "1")]
@@ -248,6 +249,14 @@ pub struct Handover {
     /// The backend's clock in milliseconds, wrapping around.
     #[prost(fixed32, tag = "6")]
     pub time: u32,
+}
+
+/// Without the key: what is printed is read by many.
+impl std::fmt::Debug for Handover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Handover { version, port, secret, key, time, key_bytes: _ } = self;
+        write!(f, "Handover {{ version: {version}, port: {port}, secret: {secret}, key: {key}, time: {time} }}")
+    }
 }
 
 /// `evenkeel.v1.WatchAck`: the client has acted on every event up to this one.

@@ -23,7 +23,7 @@ pub(crate) fn check(bytes: &[u8]) {
 
 fn as_backend(secret: &Secret, bytes: &[u8]) {
     match secret.hear(bytes) {
-        Heard::Question(question) => {
+        Heard::Question(question, _) => {
             assert_eq!((bytes.len(), question.kind, question.secret), (LENGTH, Kind::Question, secret.id()));
             reads_back(&question, &secret.key(question.key));
         }

@@ -140,7 +140,7 @@ fn what_is_cut_or_too_long_is_none() {
 #[test]
 fn a_backend_hears_questions_under_its_own_secret_only() {
     let (secret, bytes) = (arriving::secret(), question().seal(&key()));
-    assert!(matches!(secret.hear(&bytes), Heard::Question(heard) if heard == question()));
+    assert!(matches!(secret.hear(&bytes), Heard::Question(heard, _) if heard == question()));
     assert!(matches!(secret.hear(&answer().seal(&key())), Heard::Malformed));
     assert!(matches!(secret.hear(&question().seal(&secret.key(8))), Heard::Forged));
 

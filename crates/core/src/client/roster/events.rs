@@ -56,8 +56,11 @@ impl Roster {
         self.counts.answered += 1;
         self.on_report(now, backend, &checked.report);
         self.with_member(now, backend, rng, |member, slot, settings, rng| {
+            let is_of_earlier = member.vigil.is_of_earlier_process(checked.notice);
             member.on_datagram(now, checked.notice, settings.backoff, rng);
-            member.vigil.on_answer(now, checked.remembered, slot, settings.vigil, rng)
+            let step = member.vigil.on_answer(now, checked.remembered, slot, settings.vigil, rng);
+            // It answers now, so its clock was set back or it is another one: a connection knows better.
+            if is_of_earlier { member.vigil.visit_if_inactive().or(step) } else { step }
         })
     }
 
@@ -105,6 +108,9 @@ impl Roster {
         let (before, stood_before) = ((member.state, member.vigil.link, member.vigil.silences), member.standing());
         let settings = Settings { backoff: &self.backoff, vigil: &self.vigil };
         let step = change(member, &slot, settings, rng);
+        // Wanted before it was a lame duck, and willing again: nobody would say so a second time.
+        let is_wanted = member.is_healthy() && member.vigil.link == Link::Inactive && slot.in_flight.is_wanted();
+        let woken = if is_wanted { member.vigil.on_wanted(now) } else { None };
         let news = member.look(now, self.replace_after);
         let after = (member.state, member.vigil.link, member.vigil.silences);
         if before.0 != after.0 {
@@ -116,11 +122,12 @@ impl Roster {
         self.counts.visits += u64::from(before.1 != Link::Visiting && after.1 == Link::Visiting);
         self.changed |= stood_before != member.standing();
         self.reschedule(backend);
-        match step {
-            Some(Step::Connect) => self.actions.push(Action::Connect(backend)),
-            Some(Step::Deactivate) => self.actions.push(Action::Deactivate(backend)),
-            Some(Step::Check) => self.check(backend),
-            None => {}
+        for step in step.into_iter().chain(woken) {
+            match step {
+                Step::Connect => self.actions.push(Action::Connect(backend)),
+                Step::Deactivate => self.actions.push(Action::Deactivate(backend)),
+                Step::Check => self.check(backend),
+            }
         }
         Some((before.0, after.0, news || !self.leaving.is_empty()))
     }

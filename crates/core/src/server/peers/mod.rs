@@ -9,7 +9,7 @@
 mod config;
 mod pushing;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use config::PeersConfig;
@@ -105,8 +105,10 @@ pub struct PeersSnapshot {
 pub struct Peers {
     config: PeersConfig,
     known: BTreeMap<u64, Peer>,
-    /// The same, longest silent first.
-    by_silence: BTreeSet<(Time, u64)>,
+    /// How many of them said farewell.
+    gone: u32,
+    /// Where room was last made.
+    hand: u64,
     pushing: Pushing,
     announced: u32,
     sweep_at: Time,
@@ -125,10 +127,12 @@ struct Peer {
     address: PeerAddress,
     /// How often the last announcement has been pushed to it; `None` where it need not be any more.
     pushed: Option<u8>,
+    /// It said farewell. Its last sequence is kept for as long as what was recorded of it would be believed.
+    is_gone: bool,
 }
 
-/// An entry of both tables, and its place in a queue of twice its size.
-const _: () = assert!(size_of::<Peer>() + 8 + 16 + 16 <= 112, "with what trees leave free, a peer fits into 200 bytes");
+/// With its key, its place in a queue of twice its size, and the third of a tree that is free.
+const _: () = assert!((size_of::<Peer>() + 8) * 3 / 2 + 16 <= 160, "a peer fits into 160 bytes");
 
 impl Peers {
     /// Nobody has asked yet. The settings are those of a [`ServerConfig`](super::ServerConfig) that was checked.
@@ -136,7 +140,8 @@ impl Peers {
         Peers {
             config,
             known: BTreeMap::new(),
-            by_silence: BTreeSet::new(),
+            gone: 0,
+            hand: 0,
             pushing: Pushing::new(now),
             announced: 0,
             sweep_at: now + SWEEP_EVERY,
@@ -154,11 +159,7 @@ impl Peers {
             return Verdict::Replayed;
         }
         if question.every.is_zero() {
-            // Of a stranger it says nothing.
-            if self.stop_pushing(question.peer) {
-                self.counts.unreached -= 1;
-            }
-            self.remove(question.peer);
+            self.on_farewell(question);
             return Verdict::Left;
         }
         // No older than those who are forgotten: whoever records a question of one that is not remembered any more, and
@@ -184,7 +185,7 @@ impl Peers {
         self.announced = number;
         self.counts.unreached = 0;
         self.pushing.clear();
-        for (&key, peer) in &mut self.known {
+        for (&key, peer) in self.known.iter_mut().filter(|(_, peer)| !peer.is_gone) {
             peer.pushed = Some(0);
             peer.push_at = self.now;
             self.pushing.add(0, key);
@@ -244,18 +245,16 @@ impl Peers {
 
     /// Everything people and metrics may want to know, as plain data.
     pub fn snapshot(&self) -> PeersSnapshot {
-        PeersSnapshot { known: self.known.len() as u32, ..self.counts }
+        PeersSnapshot { known: self.known.len() as u32 - self.gone, ..self.counts }
     }
 
     /// Keeps the latest time; after a jump back, counts on from there.
     fn on_clock(&mut self, now: Time) {
         if self.now.since(now) > CLOCK_JUMP {
             let before = self.now;
-            self.by_silence.clear();
-            for (&key, peer) in &mut self.known {
+            for peer in self.known.values_mut() {
                 peer.asked_at = peer.asked_at.moved(before, now);
                 peer.push_at = peer.push_at.moved(before, now);
-                self.by_silence.insert((peer.asked_at, key));
             }
             self.sweep_at = self.sweep_at.moved(before, now);
             self.pushing.on_clock_jump(now);
@@ -268,8 +267,8 @@ impl Peers {
     /// Makes room if there is none.
     fn remember(&mut self, question: &Question) {
         while self.known.len() >= self.config.most as usize {
-            let Some((_, longest_silent)) = self.by_silence.first().copied() else { break };
-            self.remove(longest_silent);
+            let Some(silent) = self.long_silent() else { break };
+            self.remove(silent);
             self.counts.evicted += 1;
         }
         let behind = question.heard < self.announced;
@@ -281,6 +280,7 @@ impl Peers {
             every_ms: 0,
             address: question.address,
             pushed: behind.then_some(0),
+            is_gone: false,
         };
         self.known.insert(question.peer, peer);
         if behind {
@@ -289,10 +289,28 @@ impl Peers {
         }
     }
 
+    /// Of a stranger it says nothing.
+    fn on_farewell(&mut self, question: &Question) {
+        let was_pushed_to = self.stop_pushing(question.peer);
+        self.counts.unreached -= u32::from(was_pushed_to);
+        if let Some(peer) = self.known.get_mut(&question.peer) {
+            peer.sequence = question.sequence;
+            self.gone += u32::from(!std::mem::replace(&mut peer.is_gone, true));
+        }
+    }
+
+    /// The longest silent of a few: a list in order of silence would cost every question, and a search everybody.
+    fn long_silent(&mut self) -> Option<u64> {
+        let after = self.known.range(self.hand.wrapping_add(1)..);
+        let few = after.chain(&self.known).take(LOOKED_AT);
+        let (_, key) = few.map(|(&key, peer)| (peer.asked_at, key)).min()?;
+        self.hand = key;
+        Some(key)
+    }
+
     fn on_asked(&mut self, question: &Question) {
         let Some(peer) = self.known.get_mut(&question.peer) else { return };
-        self.by_silence.remove(&(peer.asked_at, question.peer));
-        self.by_silence.insert((self.now, question.peer));
+        self.gone -= u32::from(std::mem::take(&mut peer.is_gone));
         peer.asked_at = self.now;
         peer.sequence = question.sequence;
         peer.address = question.address;
@@ -329,23 +347,18 @@ impl Peers {
     fn remove(&mut self, key: u64) {
         self.give_up(key);
         if let Some(peer) = self.known.remove(&key) {
-            self.by_silence.remove(&(peer.asked_at, key));
+            self.gone -= u32::from(peer.is_gone);
         }
     }
 
     /// Forgets those who have been silent for too long.
     fn sweep(&mut self) {
         let (now, most) = (self.now, self.config.forget_after);
-        let is_silent = |key: &u64| {
-            let silence = |peer: &Peer| {
-                let every = Duration::from_millis(peer.every_ms.into());
-                now.since(peer.asked_at) > patience(every).min(most)
-            };
-            self.known.get(key).is_none_or(silence)
+        let is_silent = |peer: &Peer| {
+            let every = Duration::from_millis(peer.every_ms.into());
+            now.since(peer.asked_at) > patience(every).min(most)
         };
-        // Nobody is forgotten sooner than that, and the longest silent come first.
-        let long = self.by_silence.iter().take_while(|(at, _)| now.since(*at) > PATIENCE_LEAST.min(most));
-        let silent: Vec<u64> = long.map(|(_, key)| *key).filter(is_silent).collect();
+        let silent: Vec<u64> = self.known.iter().filter(|(_, peer)| is_silent(peer)).map(|(&key, _)| key).collect();
         self.counts.forgotten += silent.len() as u64;
         for key in silent {
             self.remove(key);
@@ -358,6 +371,8 @@ fn patience(every: Duration) -> Duration {
     every.saturating_mul(3).saturating_add(PATIENCE_LEAST)
 }
 
-/// A sweep looks at everybody who has been silent for a while; nobody is remembered for more than this too long.
+/// Looks at everybody, some nanoseconds each.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const PATIENCE_LEAST: Duration = Duration::from_secs(1);
+/// As good as the longest silent of all where most are alike.
+const LOOKED_AT: usize = 16;

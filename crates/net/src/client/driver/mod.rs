@@ -6,6 +6,7 @@ mod post;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_core::{Action, BackendId, Client, Notice, StateChange};
 use tokio::sync::{mpsc, oneshot};
@@ -50,6 +51,8 @@ pub(crate) struct Driver<C> {
     held: BTreeMap<BackendId, Held>,
     /// With the backends that the brain knows, connected or not.
     post: Post,
+    /// Who is to be asked once the picker is published.
+    checks: Vec<BackendId>,
     /// Why connections ended, of backends that have been connected to or tried.
     lost: BTreeMap<BackendId, String>,
     list_refused: Option<String>,
@@ -73,6 +76,7 @@ impl<C: Connect> Driver<C> {
             names: BTreeMap::new(),
             held: BTreeMap::new(),
             post: Post::new(settings.asks_every),
+            checks: Vec::new(),
             lost: BTreeMap::new(),
             list_refused: None,
             attempts: 0,
@@ -82,21 +86,20 @@ impl<C: Connect> Driver<C> {
     /// Runs until the last handle of the channel is gone.
     pub(crate) async fn run(mut self, mut backends: impl Resolve, mut inbox: mpsc::UnboundedReceiver<Event>) {
         let mut list_may_change = true;
+        // One for all: the runtime wakes itself up for each new timer that comes before the others.
+        let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         loop {
             self.act();
             let timeout = self.client.poll_timeout().map(|at| self.shared.clock.instant_of(at));
-            let next_timeout = async {
-                match timeout {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            if let Some(at) = timeout.filter(|at| *at != timer.deadline()) {
+                timer.as_mut().reset(at);
+            }
             tokio::select! {
                 biased; // chance is the seed's alone: see tests/network
                 () = self.shared.last_handle_gone.notified() => return,
-                () = next_timeout => self.client.handle_timeout(self.shared.clock.now()),
+                () = timer.as_mut(), if timeout.is_some() => self.client.handle_timeout(self.shared.clock.now()),
                 event = inbox.recv() => match event {
-                    Some(event) => self.on_event(event),
+                    Some(event) => self.on_events(event, &mut inbox),
                     None => return,
                 },
                 () = self.shared.wishes.notified() => self.client.handle_wishes(self.shared.clock.now()),
@@ -124,6 +127,16 @@ impl<C: Connect> Driver<C> {
                 tracing::warn!(service = %self.shared.service, reason, "list of backends refused, the last one stays");
                 self.list_refused = Some(reason);
             }
+        }
+    }
+
+    /// This one and those that came with it: answers to checks come many at a time.
+    fn on_events(&mut self, first: Event, inbox: &mut mpsc::UnboundedReceiver<Event>) {
+        self.on_event(first);
+        for _ in 0..TOGETHER_MOST {
+            self.do_actions();
+            let Ok(event) = inbox.try_recv() else { return };
+            self.on_event(event);
         }
     }
 
@@ -198,18 +211,7 @@ impl<C: Connect> Driver<C> {
 
     /// Does what the brain wants done, and publishes its picker if it made one.
     fn act(&mut self) {
-        let mut checks = Vec::new();
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Connect(backend) => self.connect(backend),
-                Action::Deactivate(backend) => self.disconnect(backend),
-                Action::Disconnect(backend) => {
-                    self.disconnect(backend);
-                    self.post.leave(backend);
-                }
-                Action::Check(backend) => checks.push(backend),
-            }
-        }
+        self.do_actions();
         if let Some(picker) = self.client.poll_picker() {
             let senders = picker.backends().map(|backend| self.held.get(&backend)?.sender.clone()).collect();
             let is_usable = picker.is_usable();
@@ -218,8 +220,23 @@ impl<C: Connect> Driver<C> {
             self.shared.publications.send_modify(|count| *count += 1);
         }
         // Only now: a check acknowledges what was heard, and whoever is told so gets nothing new against it.
-        for backend in checks {
+        for backend in self.checks.drain(..) {
             self.post.ask(backend, self.client.heard(backend));
+        }
+    }
+
+    /// After every event: the next one may be about a connection that the brain has let go of.
+    fn do_actions(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Connect(backend) => self.connect(backend),
+                Action::Deactivate(backend) => self.disconnect(backend),
+                Action::Disconnect(backend) => {
+                    self.disconnect(backend);
+                    self.post.leave(backend);
+                }
+                Action::Check(backend) => self.checks.push(backend),
+            }
         }
     }
 
@@ -256,3 +273,6 @@ impl<C> Drop for Driver<C> {
         }
     }
 }
+
+/// So that timeouts and the last handle are not kept waiting.
+const TOGETHER_MOST: usize = 64;

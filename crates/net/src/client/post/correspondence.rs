@@ -70,8 +70,15 @@ pub(super) struct Correspondence {
     /// Which process was last heard, and its clock then.
     process: u64,
     time: u32,
-    /// What was last pushed, and when it was last taken.
-    pushed: Option<(Announcement, Instant)>,
+    pushed: Option<Pushed>,
+}
+
+/// What was last pushed, when it was last taken, and how often.
+#[derive(Clone, Copy, Debug)]
+struct Pushed {
+    announcement: Announcement,
+    at: Instant,
+    taken: u8,
 }
 
 impl Correspondence {
@@ -159,13 +166,20 @@ impl Correspondence {
     }
 
     fn on_push(&mut self, now: Instant, said: &Datagram) -> Result<Heard, Dropped> {
-        if let Some((last, at)) = self.pushed {
-            let is_repeated = said.announcement == last && now.saturating_duration_since(at) < PUSH_AGAIN_LEAST;
-            if said.announcement < last || is_repeated {
-                return Err(Dropped::Replayed);
+        let taken = match self.pushed {
+            Some(last) if said.announcement < last.announcement => return Err(Dropped::Replayed),
+            Some(last) => {
+                let is_same = said.announcement == last.announcement;
+                let apart = if is_same { PUSH_AGAIN_LEAST } else { PUSH_NEWS_LEAST };
+                let is_early = now.saturating_duration_since(last.at) < apart;
+                if is_early || is_same && last.taken >= PUSH_AGAIN_MOST {
+                    return Err(Dropped::Replayed);
+                }
+                if is_same { last.taken } else { 0 }
             }
-        }
-        self.pushed = Some((said.announcement, now));
+            None => 0,
+        };
+        self.pushed = Some(Pushed { announcement: said.announcement, at: now, taken: taken + 1 });
         self.on_time(said.announcement.process, said.time);
         Ok(Heard::Push(notice(said)))
     }
@@ -195,6 +209,10 @@ fn notice(said: &Datagram) -> Notice {
 
 /// Below the 20 ms after which a backend repeats what was not acknowledged.
 const PUSH_AGAIN_LEAST: Duration = Duration::from_millis(10);
+/// A backend pushes the same thing six times at most; what comes more often was recorded.
+const PUSH_AGAIN_MOST: u8 = 8;
+/// No backend changes its mind so often: bounds what one that has lost its mind can have a client do.
+const PUSH_NEWS_LEAST: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use evenkeel_core::{Announcement, LoadReport, Readiness, Time};
 use super::super::hub::Hub;
 use super::{Desk, address};
 use crate::udp::{Batch, Datagrams, Pace, Received};
-use crate::wire::datagram::{Datagram, Heard, Kind, LENGTH};
+use crate::wire::datagram::{Datagram, Heard, Key, Kind, LENGTH};
 
 pub(crate) struct Answering {
     socket: Arc<dyn Datagrams>,
@@ -21,6 +21,8 @@ pub(crate) struct Answering {
     gate: Arc<Gate>,
     reading: Pace,
     resetting: Pace,
+    /// Until when questions may gather.
+    rests_until: Option<Time>,
     pushes: Vec<(u64, PeerAddress)>,
 }
 
@@ -31,6 +33,15 @@ struct Said {
     readiness: Readiness,
     report: LoadReport,
     time: u32,
+}
+
+impl Said {
+    /// As a push says it.
+    fn datagram(&self, kind: Kind, secret: u32, key: u64) -> Datagram {
+        let Said { announcement, readiness, report, time } = *self;
+        let (sequence, remembered, every) = (0, true, Duration::ZERO);
+        Datagram { kind, secret, key, sequence, announcement, time, readiness, remembered, every, report }
+    }
 }
 
 impl Answering {
@@ -49,6 +60,7 @@ impl Answering {
             gate,
             reading: Pace::new(READ_A_SECOND, READ_AT_ONCE),
             resetting: Pace::new(RESETS_A_SECOND, RESETS_AT_ONCE),
+            rests_until: None,
             pushes: Vec::new(),
         }
     }
@@ -65,22 +77,47 @@ impl Answering {
                     None => std::future::pending().await,
                 }
             };
-            let opens = self.reading.opens_at(clock.now());
+            let opens = self.reading.opens_at(clock.now()).max(self.rests_until.take());
             tokio::select! {
                 biased;
+                // Some came while the last ones were answered.
+                () = std::future::ready(()), if !batch.is_empty() => {}
                 () = self.desk.announced.notified() => {}
                 () = receive(&*self.socket, &mut batch, opens.map(|at| clock.instant_of(at))) => {}
                 () = next_push => {}
             }
             // Whatever woke it: a flood of questions must not hold up pushes.
-            self.answer(&mut batch);
+            let has_answered = self.answer(&mut batch);
             self.push();
+            if has_answered && !self.receive_more(&mut batch).await {
+                self.rest();
+            }
         }
     }
 
-    fn answer(&mut self, batch: &mut Batch) {
+    /// Whether others wait to be read already, and may be: then they are in `batch`.
+    async fn receive_more(&mut self, batch: &mut Batch) -> bool {
+        if self.reading.opens_at(self.desk.clock.now()).is_some() {
+            return false;
+        }
+        tokio::select! {
+            biased;
+            () = receive(&*self.socket, batch, None) => !batch.is_empty(),
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    /// Waking up costs several times what a question does. Where there is work the processor is awake anyway, and answers
+    /// matter; where there is none nobody waits for them.
+    fn rest(&mut self) {
+        let is_idle = self.gate.in_flight() == 0 && self.desk.book().peers.unreached() == 0;
+        self.rests_until = is_idle.then(|| self.desk.clock.now() + REST);
+    }
+
+    /// Whether there was anything to answer.
+    fn answer(&mut self, batch: &mut Batch) -> bool {
         if batch.is_empty() {
-            return;
+            return false;
         }
         let now = self.desk.clock.now();
         self.reading.take(now, batch.len() as u32);
@@ -92,12 +129,13 @@ impl Answering {
             self.on_datagram(now, &said, received);
         }
         batch.clear();
+        true
     }
 
     fn on_datagram(&mut self, now: Time, said: &Said, received: &Received) {
         let counts = &self.desk.counts;
         match self.desk.secret.hear(received.bytes()) {
-            Heard::Question(question) => self.on_question(now, said, received, &question),
+            Heard::Question(question, key) => self.on_question(now, said, received, (&question, &key)),
             Heard::Foreign(sealed) if self.resetting.try_take(now) => {
                 count(&counts.resets);
                 self.send(&sealed.reset(), received.from, received.to);
@@ -108,7 +146,7 @@ impl Answering {
         }
     }
 
-    fn on_question(&self, now: Time, said: &Said, received: &Received, asked: &Datagram) {
+    fn on_question(&self, now: Time, said: &Said, received: &Received, (asked, key): (&Datagram, &Key)) {
         let is_ours = asked.announcement.process == self.desk.process;
         let age = Duration::from_millis(said.time.wrapping_sub(asked.time).into());
         let question = Question {
@@ -123,7 +161,9 @@ impl Answering {
             return;
         };
         count(&self.desk.counts.answered);
-        let bytes = self.sealed(Kind::Answer, asked.key, asked.sequence, remembered, said);
+        let answer =
+            Datagram { sequence: asked.sequence, remembered, ..said.datagram(Kind::Answer, asked.secret, asked.key) };
+        let bytes = answer.seal(key);
         self.send(&bytes, received.from, received.to);
     }
 
@@ -144,7 +184,8 @@ impl Answering {
         let said = self.said();
         for &(key, place) in &self.pushes {
             let (to, from) = address::read(&place, self.socket_is_v6);
-            self.send(&self.sealed(Kind::Push, key, 0, true, &said), to, from);
+            let push = said.datagram(Kind::Push, self.desk.secret.id(), key);
+            self.send(&push.seal(&self.desk.secret.key(key)), to, from);
         }
         self.pushes.clear();
     }
@@ -152,14 +193,6 @@ impl Answering {
     fn said(&self) -> Said {
         let (announcement, readiness) = self.hub.last_said();
         Said { announcement, readiness, report: self.gate.report(), time: self.desk.clock.millis() }
-    }
-
-    fn sealed(&self, kind: Kind, key: u64, sequence: u64, remembered: bool, said: &Said) -> [u8; LENGTH] {
-        let Said { announcement, readiness, report, time } = *said;
-        let secret = self.desk.secret.id();
-        let every = Duration::ZERO;
-        Datagram { kind, secret, key, sequence, announcement, time, readiness, remembered, every, report }
-            .seal(&self.desk.secret.key(key))
     }
 
     /// What the system does not take is lost, as it may be on the way: whoever needs it asks again.
@@ -192,4 +225,6 @@ const READ_AT_ONCE: u32 = 2_048;
 /// After a restart with another secret every client needs one.
 const RESETS_A_SECOND: u32 = 1_000;
 const RESETS_AT_ONCE: u32 = 100;
+/// Far below what clients allow an answer to take; ten questions gather where a thousand come in a second.
+const REST: Duration = Duration::from_millis(10);
 const AFTER_ERROR: Duration = Duration::from_millis(10);

@@ -49,6 +49,8 @@ struct Book {
     peers: Peers,
     /// The `unreached` that the driver knows of, or is about to look at.
     told: u32,
+    /// Nobody answers any more.
+    is_closed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -114,7 +116,7 @@ pub(crate) fn open<L: Accept>(
                 port: address.port(),
                 clock,
                 handed_over: AtomicU64::new(0),
-                book: Mutex::new(Book { peers: Peers::new(clock.now(), config), told: 0 }),
+                book: Mutex::new(Book { peers: Peers::new(clock.now(), config), told: 0, is_closed: false }),
                 announced: Notify::new(),
                 counts: Counts::default(),
             });
@@ -152,8 +154,13 @@ impl Desk {
     /// How many are still being pushed to, for the driver: it is told again when that changes.
     pub(crate) fn unreached_told(&self) -> u32 {
         let mut book = self.book();
-        book.told = book.peers.unreached();
+        book.told = if book.is_closed { 0 } else { book.peers.unreached() };
         book.told
+    }
+
+    /// Nothing is pushed any more.
+    pub(crate) fn close(&self) {
+        self.book().is_closed = true;
     }
 
     pub(crate) fn snapshot(&self) -> DatagramSnapshot {

@@ -99,6 +99,8 @@ fn a_push_is_heard_if_it_is_news_and_repeated_at_most_every_ten_milliseconds() {
     assert_eq!(hear(&mut ours, later(19), &push(3)), Err(Dropped::Replayed));
     assert!(hear(&mut ours, later(19), &push(4)).is_ok(), "news do not wait");
     assert_eq!(hear(&mut ours, later(60_000), &push(3)), Err(Dropped::Replayed), "older is never news");
+    let again = (1..100).filter(|step| hear(&mut ours, later(100 * step), &push(4)).is_ok()).count();
+    assert_eq!(again, 7, "what comes for ever was recorded");
 }
 
 #[test]
