@@ -86,6 +86,7 @@ their own on loopback, started afresh for each measurement. The kernel's own mem
   check/server_share      CPU of a server that 10,000 inactive clients ask every 10 s, all of its process
   check/1000_a_second     CPU of one such check, waking up for it included, what the process takes anyway left out
   check/10000_a_second    the same where they come so densely that waking up is shared
+  echo                    what two bare sockets take for as many datagrams of the same size
 
   --quick     one round of few backends: its figures mean little
   --json      one JSON document on stdout

@@ -5,6 +5,7 @@
 //! which connections took while they were made is used again, and what is left is what stays.
 
 mod client;
+mod floor;
 mod server;
 
 use std::io;
@@ -41,6 +42,8 @@ pub fn run_role(arguments: &[String]) -> Option<Result<(), String>> {
     match arguments {
         [role] if role == SERVER => Some(server::run()),
         [role, port, every] if role == CLIENT => Some(client::run(port, every)),
+        [role] if role == ECHO => Some(floor::echo()),
+        [role, port, per_second] if role == ASK => Some(floor::ask(port, per_second)),
         _ => None,
     }
 }
@@ -55,6 +58,9 @@ pub struct Round {
     /// CPU of one check at each end, at that rate and at as many as a server reads.
     rare: [f64; 2],
     often: [f64; 2],
+    /// The same for bare sockets that echo.
+    floor_rare: [f64; 2],
+    floor_often: [f64; 2],
 }
 
 /// Runs everything once.
@@ -64,7 +70,8 @@ pub fn round(scale: Scale) -> io::Result<Round> {
     let (share, rare) = checks(10_000, scale.asking, scale)?;
     // As ten times as many clients would send.
     let (_, often) = checks(1_000, scale.asking, scale)?;
-    Ok(Round { connected, inactive, share, rare, often })
+    let (floor_rare, floor_often) = (floor(1_000, scale.counted / 2)?, floor(10_000, scale.counted / 2)?);
+    Ok(Round { connected, inactive, share, rare, often, floor_rare, floor_often })
 }
 
 /// What the rounds say.
@@ -88,6 +95,8 @@ pub fn figures(scale: Scale, rounds: &[Round]) -> Vec<Figure> {
         let rare = over(format!("check/1000_a_second/{name}"), "µs of CPU", &|round| round.rare[end]);
         let often = over(format!("check/10000_a_second/{name}"), "µs of CPU", &|round| round.often[end]);
         figures.extend([rare, often].map(|figure| figure.aimed(Aim::AtMost(4.0))));
+        figures.push(over(format!("echo/1000_a_second/{name}"), "µs of CPU", &|round| round.floor_rare[end]));
+        figures.push(over(format!("echo/10000_a_second/{name}"), "µs of CPU", &|round| round.floor_often[end]));
     }
     figures
 }
@@ -112,6 +121,17 @@ fn checks(every_ms: u32, asking: u32, scale: Scale) -> io::Result<(f64, [f64; 2]
     let asked = pair.spent(scale.counted)?;
     let each = [0, 1].map(|end| (asked.rate[end] - idle.rate[end]).max(0.0) * 1e6 / asked.checks);
     Ok((asked.rate[1], each))
+}
+
+/// Microseconds of CPU for an echo at each end.
+fn floor(per_second: u32, time: Duration) -> io::Result<[f64; 2]> {
+    let mut server = Role::start(&[ECHO.to_owned()])?;
+    let port = server.hear()?;
+    let mut client = Role::start(&[ASK.to_owned(), port, per_second.to_string()])?;
+    client.hear()?;
+    let mut pair = Pair { client, server, mode: Mode::Connected, backends: 0 };
+    let spent = pair.spent(time)?;
+    Ok(spent.rate.map(|rate| rate * 1e6 / spent.checks))
 }
 
 /// A client and its server.
@@ -196,3 +216,5 @@ impl Pair {
 const TOGETHER: u32 = 200;
 const SERVER: &str = "idle-server";
 const CLIENT: &str = "idle-client";
+const ECHO: &str = "idle-echo";
+const ASK: &str = "idle-ask";

@@ -21,8 +21,6 @@ pub(crate) struct Answering {
     gate: Arc<Gate>,
     reading: Pace,
     resetting: Pace,
-    /// Until when questions may gather.
-    rests_until: Option<Time>,
     pushes: Vec<(u64, PeerAddress)>,
 }
 
@@ -60,7 +58,6 @@ impl Answering {
             gate,
             reading: Pace::new(READ_A_SECOND, READ_AT_ONCE),
             resetting: Pace::new(RESETS_A_SECOND, RESETS_AT_ONCE),
-            rests_until: None,
             pushes: Vec::new(),
         }
     }
@@ -77,47 +74,22 @@ impl Answering {
                     None => std::future::pending().await,
                 }
             };
-            let opens = self.reading.opens_at(clock.now()).max(self.rests_until.take());
+            let opens = self.reading.opens_at(clock.now());
             tokio::select! {
                 biased;
-                // Some came while the last ones were answered.
-                () = std::future::ready(()), if !batch.is_empty() => {}
                 () = self.desk.announced.notified() => {}
                 () = receive(&*self.socket, &mut batch, opens.map(|at| clock.instant_of(at))) => {}
                 () = next_push => {}
             }
             // Whatever woke it: a flood of questions must not hold up pushes.
-            let has_answered = self.answer(&mut batch);
+            self.answer(&mut batch);
             self.push();
-            if has_answered && !self.receive_more(&mut batch).await {
-                self.rest();
-            }
         }
     }
 
-    /// Whether others wait to be read already, and may be: then they are in `batch`.
-    async fn receive_more(&mut self, batch: &mut Batch) -> bool {
-        if self.reading.opens_at(self.desk.clock.now()).is_some() {
-            return false;
-        }
-        tokio::select! {
-            biased;
-            () = receive(&*self.socket, batch, None) => !batch.is_empty(),
-            () = std::future::ready(()) => false,
-        }
-    }
-
-    /// Waking up costs several times what a question does. Where there is work the processor is awake anyway, and answers
-    /// matter; where there is none nobody waits for them.
-    fn rest(&mut self) {
-        let is_idle = self.gate.in_flight() == 0 && self.desk.book().peers.unreached() == 0;
-        self.rests_until = is_idle.then(|| self.desk.clock.now() + REST);
-    }
-
-    /// Whether there was anything to answer.
-    fn answer(&mut self, batch: &mut Batch) -> bool {
+    fn answer(&mut self, batch: &mut Batch) {
         if batch.is_empty() {
-            return false;
+            return;
         }
         let now = self.desk.clock.now();
         self.reading.take(now, batch.len() as u32);
@@ -129,7 +101,6 @@ impl Answering {
             self.on_datagram(now, &said, received);
         }
         batch.clear();
-        true
     }
 
     fn on_datagram(&mut self, now: Time, said: &Said, received: &Received) {
@@ -225,6 +196,4 @@ const READ_AT_ONCE: u32 = 2_048;
 /// After a restart with another secret every client needs one.
 const RESETS_A_SECOND: u32 = 1_000;
 const RESETS_AT_ONCE: u32 = 100;
-/// Far below what clients allow an answer to take; ten questions gather where a thousand come in a second.
-const REST: Duration = Duration::from_millis(10);
 const AFTER_ERROR: Duration = Duration::from_millis(10);
