@@ -56,7 +56,7 @@ impl Roster {
         self.counts.answered += 1;
         self.on_report(now, backend, &checked.report);
         self.with_member(now, backend, rng, |member, slot, settings, rng| {
-            let is_of_earlier = member.vigil.is_of_earlier_process(checked.notice);
+            let is_of_earlier = member.vigil.is_inactive() && member.vigil.is_of_earlier_process(checked.notice);
             member.on_datagram(now, checked.notice, settings.backoff, rng);
             let step = member.vigil.on_answer(now, checked.remembered, slot, settings.vigil, rng);
             // It answers now, so its clock was set back or it is another one: a connection knows better.
