@@ -25,7 +25,7 @@ pub fn run() -> Result<(), String> {
         let server = evenkeel::Server::new().without_signals();
         let handle = server.handle();
         tokio::select! {
-            served = server.serve(listener, hello) => served.map_err(|error| error.to_string()),
+            ended = server.serve(listener, hello) => ended.map_err(|error| error.to_string()),
             obeyed = obey(&handle) => obeyed,
         }
     })
