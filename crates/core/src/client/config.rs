@@ -84,7 +84,7 @@ pub struct BackoffConfig {
 /// When a connection that nobody uses is let go (A8): the backend is *inactive* then, and is checked without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdleConfig {
-    /// How long nobody has used it, to a quarter. Shorter saves memory at both ends, and makes rare callers wait for a
+    /// How long nobody has used it, looked at four times in that time. Shorter saves memory at both ends, and makes rare callers wait for a
     /// connection more often; `None` keeps all. Default 5 min.
     pub after: Option<Duration>,
 }

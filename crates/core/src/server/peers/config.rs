@@ -7,7 +7,7 @@ use crate::InvalidConfig;
 /// How many clients that ask by datagrams a server remembers, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeersConfig {
-    /// Remembers no more than so many, each in about 150 bytes; beyond, one of the longest silent makes room. Default 50 000.
+    /// Remembers no more than so many, each in about 160 bytes; beyond, one of the longest silent makes room. Default 50 000.
     pub most: u32,
     /// Forgets one that has been silent for so long, and sooner one that asks more often; a question that repeats an
     /// older time proves nothing. Default 5 min.

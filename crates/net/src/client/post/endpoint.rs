@@ -249,7 +249,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Ten thousand backends that answer ten times a second. What reading so many costs is not measured yet.
+/// Ten thousand backends that answer ten times a second.
 const READ_PER_SECOND: u32 = 100_000;
 /// What may have gathered while nobody read.
 const READ_BURST: u32 = 10_000;
