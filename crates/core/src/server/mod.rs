@@ -9,6 +9,7 @@ mod refusal;
 mod config;
 mod lifecycle;
 mod peers;
+mod running;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub use gate::{Admission, Gate, GateLocal};
 pub use lifecycle::Phase;
 pub use peers::{PeerAddress, Peers, PeersConfig, PeersSnapshot, Question, Verdict};
 pub use refusal::ServerRefusal;
+pub use running::Running;
 
 use crate::snapshot::ServerSnapshot;
 use crate::stats::{DecayingMean, Rate};
