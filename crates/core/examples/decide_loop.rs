@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use evenkeel_core::server::GateLocal;
+use evenkeel_core::server::{Entry, GateLocal};
 use evenkeel_core::{
     BackendList, BackendSpec, Client, ClientConfig, LoadReport, Local, Outcome, Picker, PolicyName, Readiness,
     RequestMeta, Rng, Server, ServerConfig, Time,
@@ -45,8 +45,8 @@ fn decide(pickers: &[Arc<Picker>], server: &Server, rng: &mut Rng) -> u64 {
         let turn = step as usize % pickers.len();
         let (picker, local) = (&pickers[turn], &mut locals[turn]);
         let Ok(ticket) = picker.begin(local, now, &meta, rng) else { continue };
-        if let Ok(admission) = server.gate().admit(&mut gate_local, now, &meta, rng) {
-            server.gate().finish(now, admission, Outcome::Served);
+        if let Ok(Entry::Start(admission)) = server.gate().admit(&mut gate_local, now, &meta, rng) {
+            server.gate().finish(now, admission, Outcome::Served, None);
         }
         let outcome = if step % 100 == 0 { Outcome::Failed } else { Outcome::Served };
         picker.finish(now, ticket, outcome, Some(&report));

@@ -43,6 +43,9 @@ mod sync;
 
 mod config;
 mod criticality;
+mod hint;
+mod lot;
+mod mode;
 mod notice;
 mod outcome;
 mod report;
@@ -64,10 +67,13 @@ pub use client::{
 };
 pub use config::InvalidConfig;
 pub use criticality::Criticality;
+pub use hint::{Hint, LastHint};
+pub use lot::{Cutoff, Lot, Priority};
+pub use mode::{Mode, UnknownMode};
 pub use notice::{Announcement, Greeting, Notice};
 pub use outcome::Outcome;
 pub use report::{LoadReport, Readiness};
-pub use request::{CustomerId, Kind, RequestMeta};
+pub use request::{CustomerId, Kind, MethodId, RequestMeta};
 pub use rng::Rng;
 pub use server::{Gate, Server, ServerConfig};
 pub use snapshot::{BackendSnapshot, CheckCounts, CheckedBy, ClientSnapshot, LinkState, RefusalCounts, ServerSnapshot};

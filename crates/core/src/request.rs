@@ -1,10 +1,14 @@
 //! What is known of a request before it is sent.
 
-use crate::{Criticality, Time};
+use crate::{Criticality, Lot, Priority, Time};
 
 /// Whoever is billed for a request, as a small number the driver keeps the names for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CustomerId(pub u32);
+
+/// What is asked for, as a small number the driver keeps the names for; 0 for those that have no number of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MethodId(pub u16);
 
 /// Whether an exchange ends soon or may stay open: each has a limit of its own (A2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,6 +40,10 @@ pub struct RequestMeta {
     pub kind: Kind,
     /// Who is billed. Default: nobody in particular.
     pub customer: CustomerId,
+    /// What its root request drew, the same at every hop and attempt. Default 0: the first of its criticality to go.
+    pub lot: Lot,
+    /// What is asked for. Default: nothing in particular.
+    pub method: MethodId,
 }
 
 impl RequestMeta {
@@ -46,7 +54,17 @@ impl RequestMeta {
         attempt: 0,
         kind: Kind::Unary,
         customer: CustomerId(0),
+        lot: Lot(0),
+        method: MethodId(0),
     };
+}
+
+impl RequestMeta {
+    /// Where it stands among others.
+    #[inline]
+    pub const fn priority(&self) -> Priority {
+        Priority::new(self.criticality, self.lot)
+    }
 }
 
 impl Default for RequestMeta {

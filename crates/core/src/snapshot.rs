@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::client::subset::Algorithm;
 use crate::client::{BackendId, BackendState, Refusal};
-use crate::server::Phase;
+use crate::server::{AdmissionSnapshot, Phase};
 use crate::{LoadReport, Outcome, Time};
 
 /// A client as it is now.
@@ -190,4 +190,6 @@ pub struct ServerSnapshot {
     pub draining_for: Option<Duration>,
     /// What it tells its clients.
     pub report: LoadReport,
+    /// Who is let in, and why.
+    pub admission: AdmissionSnapshot,
 }

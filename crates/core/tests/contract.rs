@@ -130,14 +130,14 @@ impl World {
                 Some(server) => {
                     let admission = server.gate().admit(&mut GateLocal::default(), now, &meta(), &mut self.rng);
                     let work = Duration::from_micros(u64::from(1 + self.rng.below(20_000)));
-                    self.at(work, Event::Done(backend, ticket, admission.unwrap()));
+                    self.at(work, Event::Done(backend, ticket, admission.unwrap().started().unwrap()));
                 }
             },
             Event::Done(backend, ticket, admission) => {
                 let outcome = match self.servers.get(&backend) {
                     None => Outcome::Failed,
                     Some(server) => {
-                        server.gate().finish(now, admission, Outcome::Served);
+                        server.gate().finish(now, admission, Outcome::Served, None);
                         Outcome::Served
                     }
                 };

@@ -173,16 +173,20 @@ fn a_draining_server_never_overlooks_a_request_in_flight() {
         let mut server = Server::new(NOW, ServerConfig::default()).unwrap();
         server.handle_ready(NOW);
         let gate = Arc::clone(server.gate());
-        let admit =
-            || gate.admit(&mut GateLocal::default(), NOW, &RequestMeta::default(), &mut Rng::from_seed(1)).unwrap();
+        let admit = || {
+            gate.admit(&mut GateLocal::default(), NOW, &RequestMeta::default(), &mut Rng::from_seed(1))
+                .unwrap()
+                .started()
+                .unwrap()
+        };
         let (ending, running) = (admit(), admit());
         let other = Arc::clone(&gate);
-        let thread = thread::spawn(move || other.finish(NOW, ending, Outcome::Served));
+        let thread = thread::spawn(move || other.finish(NOW, ending, Outcome::Served, None));
         let during = server.snapshot(NOW).in_flight;
         thread.join().unwrap();
 
         assert!((1..=2).contains(&during), "one is running all the while: {during}");
-        gate.finish(NOW, running, Outcome::Served);
+        gate.finish(NOW, running, Outcome::Served, None);
         assert_eq!(server.snapshot(NOW).in_flight, 0);
     });
 }

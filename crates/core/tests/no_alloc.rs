@@ -86,9 +86,9 @@ fn the_gate_allocates_nothing() {
 
     let count = allocations_of(|| {
         for _ in 0..1_000 {
-            let admission = gate.admit(&mut local, NOW, &meta(), &mut rng).unwrap();
+            let admission = gate.admit(&mut local, NOW, &meta(), &mut rng).unwrap().started().unwrap();
             std::hint::black_box(gate.report());
-            gate.finish(NOW, admission, Outcome::Served);
+            gate.finish(NOW, admission, Outcome::Served, None);
         }
     });
 

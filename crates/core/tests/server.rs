@@ -18,7 +18,13 @@ fn actions(server: &mut Server) -> Vec<ServerAction> {
 }
 
 fn admit(server: &Server, now: Time) -> Result<evenkeel_core::server::Admission, ServerRefusal> {
-    server.gate().admit(&mut GateLocal::default(), now, &meta(), &mut Rng::from_seed(1))
+    let entry = server.gate().admit(&mut GateLocal::default(), now, &meta(), &mut Rng::from_seed(1));
+    entry.map(|entry| entry.started().unwrap()).map_err(|refused| refused.reason)
+}
+
+fn finish(server: &Server, now: Time, admission: evenkeel_core::server::Admission, outcome: Outcome) {
+    assert!(!server.gate().running().rests(0), "nobody waits");
+    server.gate().finish(now, admission, outcome, None);
 }
 
 fn after(millis: u64) -> Time {
@@ -30,7 +36,7 @@ fn it_serves_while_it_starts_and_says_when_it_is_ready() {
     let mut server = server();
     assert_eq!(server.readiness(), Readiness::LameDuck);
     let early = admit(&server, NOW).expect("what arrives is served");
-    server.gate().finish(NOW, early, Outcome::Served);
+    finish(&server, NOW, early, Outcome::Served);
 
     server.handle_ready(NOW);
     server.handle_ready(NOW);
@@ -53,8 +59,8 @@ fn stopping_waits_for_requests_acknowledgements_and_its_least_time() {
     server.handle_timeout(after(5_000));
     assert_eq!(server.snapshot(after(5_000)).phase, Phase::Stopping, "a request is in flight");
     let late = admit(&server, after(5_000)).expect("what still arrives is served");
-    server.gate().finish(after(5_001), late, Outcome::Served);
-    server.gate().finish(after(5_001), running, Outcome::Served);
+    finish(&server, after(5_001), late, Outcome::Served);
+    finish(&server, after(5_001), running, Outcome::Served);
     server.handle_timeout(after(5_010));
     assert_eq!(actions(&mut server), [], "two clients have not noticed");
 
@@ -157,7 +163,7 @@ fn rates_and_measurements_go_on_after_a_clock_set_back() {
             let now = from + Duration::from_millis(100 * step);
             for _ in 0..requests {
                 let admission = admit(server, now).unwrap();
-                server.gate().finish(now, admission, Outcome::Served);
+                finish(server, now, admission, Outcome::Served);
             }
             server.handle_timeout(now);
         }
@@ -185,7 +191,7 @@ fn nothing_keeps_it_for_ever() {
     }
     assert_eq!(actions(&mut server).last(), Some(&ServerAction::Exit));
     assert!(now <= after(36_000), "{now:?}");
-    server.gate().finish(now, stuck, Outcome::Failed);
+    finish(&server, now, stuck, Outcome::Failed);
 }
 
 #[test]
@@ -224,11 +230,11 @@ fn the_report_says_what_happened_and_leaves_out_what_is_unknown() {
         let now = after(step * 10);
         let admission = admit(&server, now).unwrap();
         let outcome = if step % 4 == 0 { Outcome::Failed } else { Outcome::Served };
-        server.gate().finish(now + Duration::from_millis(3), admission, outcome);
+        finish(&server, now + Duration::from_millis(3), admission, outcome);
         server.handle_timeout(now);
     }
-    server.handle_usage(after(2_000), Usage { utilization: Some(0.5), processors: Some(2.0), runnable: None });
-    server.handle_usage(after(2_100), Usage { utilization: Some(f64::NAN), processors: Some(2.0), runnable: None });
+    server.handle_usage(after(2_000), Usage { utilization: Some(0.5), processors: Some(2.0), ..Usage::default() });
+    server.handle_usage(after(2_100), Usage { utilization: Some(f64::NAN), processors: Some(2.0), ..Usage::default() });
     let held = admit(&server, after(2_100)).unwrap();
 
     let report = server.gate().report();
@@ -236,14 +242,15 @@ fn the_report_says_what_happened_and_leaves_out_what_is_unknown() {
     assert_eq!((report.runnable, report.latency.map(|l| l.as_micros())), (None, Some(3_000)));
     let (qps, eps) = (report.qps.unwrap(), report.eps.unwrap());
     assert!((90.0..=110.0).contains(&qps) && (20.0..=30.0).contains(&eps), "{qps} {eps}");
-    server.gate().finish(after(2_100), held, Outcome::Served);
+    finish(&server, after(2_100), held, Outcome::Served);
 }
 
 #[test]
 fn work_nobody_waits_for_is_refused() {
     let server = server();
     let late = RequestMeta { deadline: NOW, ..meta() };
-    let refusal = server.gate().admit(&mut GateLocal::default(), NOW, &late, &mut Rng::from_seed(1)).unwrap_err();
+    let refusal =
+        server.gate().admit(&mut GateLocal::default(), NOW, &late, &mut Rng::from_seed(1)).unwrap_err().reason;
     assert_eq!(refusal, ServerRefusal::TooLate);
     assert_eq!((server.snapshot(NOW).too_late, server.snapshot(NOW).admitted), (1, 0));
 }

@@ -110,7 +110,7 @@ fn start(server: Server, listener: TcpListener, place: u64, backends: u64) -> Ha
     let server = server.with_usage(move || {
         let busy = PROCESSORS - free.available_permits();
         let utilization = Some(busy as f64 / PROCESSORS as f64);
-        Usage { utilization, processors: Some(PROCESSORS as f64), runnable: None }
+        Usage { utilization, processors: Some(PROCESSORS as f64), ..Usage::default() }
     });
     let handle = server.handle();
     tokio::spawn(async move { server.serve(listener, service).await });

@@ -178,7 +178,14 @@ impl Resolved {
     /// The part core decides by; the driver knows the customer's number.
     pub fn meta(&self, clock: Clock, kind: Kind, customer: CustomerId) -> RequestMeta {
         let deadline = self.deadline.map_or(Time::NEVER, |deadline| clock.time_of(deadline));
-        RequestMeta { criticality: self.criticality, deadline, attempt: self.attempt, kind, customer }
+        RequestMeta {
+            criticality: self.criticality,
+            deadline,
+            attempt: self.attempt,
+            kind,
+            customer,
+            ..RequestMeta::default()
+        }
     }
 
     /// Puts it on the request's headers, the deadline as what remains of it. `false` if the customer's name fits no

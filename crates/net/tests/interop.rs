@@ -17,7 +17,7 @@ use support::{listener, until};
 use tonic::service::Routes;
 
 async fn start() -> (String, Handle) {
-    let usage = || Usage { utilization: Some(0.5), processors: Some(2.0), runnable: None };
+    let usage = || Usage { utilization: Some(0.5), processors: Some(2.0), ..Usage::default() };
     let server = Server::new().without_signals().with_usage(usage).with_health_service("evenkeel.test.v1.Echo");
     let (listener, handle) = (listener().await, server.handle());
     let address = listener.local_addr().unwrap().to_string();

@@ -122,7 +122,7 @@ async fn a_program_may_say_itself_when_it_is_ready() {
 
 #[tokio::test]
 async fn what_the_source_says_is_reported_and_the_rest_left_out() {
-    let usage = || Usage { utilization: Some(0.0), processors: None, runnable: Some(3.0) };
+    let usage = || Usage { utilization: Some(0.0), runnable: Some(3.0), ..Usage::default() };
     let (told, _, _serving) = start(Server::new().with_usage(usage)).await;
     let (own, _, _also) = start(Server::new()).await;
 

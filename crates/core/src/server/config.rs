@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::admission::config::AdmissionConfig;
 use super::peers::PeersConfig;
 use crate::InvalidConfig;
 
@@ -21,6 +22,8 @@ pub struct ServerConfig {
     pub close_most: Duration,
     /// Clients that ask without a connection.
     pub peers: PeersConfig,
+    /// Who is let in when there is too much.
+    pub admission: AdmissionConfig,
 }
 
 impl Default for ServerConfig {
@@ -32,6 +35,7 @@ impl Default for ServerConfig {
             drain_poll: Duration::from_millis(10),
             close_most: Duration::from_secs(5),
             peers: PeersConfig::default(),
+            admission: AdmissionConfig::default(),
         }
     }
 }
@@ -45,6 +49,7 @@ impl ServerConfig {
         InvalidConfig::unless_in_range("drain_most", self.drain_most, self.drain_least_silent, hour)?;
         InvalidConfig::unless_in_range("drain_poll", self.drain_poll, millisecond, Duration::from_secs(1))?;
         InvalidConfig::unless_in_range("close_most", self.close_most, Duration::ZERO, hour)?;
-        self.peers.check()
+        self.peers.check()?;
+        self.admission.check()
     }
 }

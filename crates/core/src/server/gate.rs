@@ -1,30 +1,51 @@
-//! What a request meets at a server: in or not, and what is counted.
+//! What a request meets at a server: in, in line, or not, and what is counted.
 //!
-//! Counts are spread over shards, each on a cache line of its own, so that cores do not pass one line around; whoever
-//! needs a total adds them up.
+//! In this order: has it still time, has its customer, does it matter enough, are too many in flight, must it wait. On
+//! atomics only; the lock of the line is taken only by those who wait.
 
-use super::refusal::ServerRefusal;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::admission::config::AdmissionConfig;
+use super::admission::costs::Costs;
+use super::admission::quota::{Buckets, Standing};
+use super::admission::rules::{Mechanism, Rules};
+use super::counts::{Shard, Totals};
+use super::refusal::{Refused, ServerRefusal};
+use super::running::Running;
 use crate::report_cell::ReportCell;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::{LoadReport, Outcome, RequestMeta, Rng, Time};
+use crate::sync::{AtomicU32, Ordering};
+use crate::{Criticality, CustomerId, Hint, LastHint, LoadReport, MethodId, Mode, Outcome, RequestMeta, Rng, Time};
 
 /// Decides for each request of a server; shared by all threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Gate {
     shards: [Shard; SHARDS],
     report: ReportCell,
     closed: AtomicU32,
+    running: Arc<Running>,
+    rules: Rules,
+    costs: Costs,
+    buckets: Buckets,
 }
 
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Shard {
-    admitted: AtomicU64,
-    finished: AtomicU64,
-    errors: AtomicU64,
-    latency_nanos: AtomicU64,
-    too_late: AtomicU64,
-    closed: AtomicU64,
+/// A request that was not refused.
+#[derive(Debug)]
+pub enum Entry {
+    /// Start it now; it counts as running.
+    Start(Admission),
+    /// It waits in the [`Line`](super::Line) until it is called.
+    Wait(Waiting),
+}
+
+impl Entry {
+    /// If it need not wait.
+    pub fn started(self) -> Option<Admission> {
+        match self {
+            Entry::Start(admission) => Some(admission),
+            Entry::Wait(_) => None,
+        }
+    }
 }
 
 /// Proof that a request was let in; give it back exactly once.
@@ -32,7 +53,48 @@ struct Shard {
 #[derive(Debug)]
 pub struct Admission {
     shard: u32,
-    began: Time,
+    customer: CustomerId,
+    method: MethodId,
+    criticality: Criticality,
+    /// Nanoseconds of CPU its customer was charged.
+    reserved: u64,
+    arrived: Time,
+    started: Time,
+}
+
+impl Admission {
+    /// How long it stood in line.
+    pub fn waited(&self) -> Duration {
+        self.started.since(self.arrived)
+    }
+}
+
+/// A request that was let in as far as the line.
+#[must_use = "a request that is never called keeps the server from draining"]
+#[derive(Debug)]
+pub struct Waiting {
+    admission: Admission,
+    deadline: Time,
+    work: u64,
+}
+
+impl Waiting {
+    pub(crate) fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    pub(crate) fn arrived(&self) -> Time {
+        self.admission.arrived
+    }
+
+    pub(crate) fn criticality(&self) -> Criticality {
+        self.admission.criticality
+    }
+
+    /// Nanoseconds of CPU it is expected to cost.
+    pub(crate) fn work(&self) -> u64 {
+        self.work
+    }
 }
 
 /// What one thread remembers between its requests.
@@ -41,57 +103,242 @@ pub struct GateLocal {
     shard: Option<u32>,
 }
 
-/// Sums over all shards.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
-    pub(crate) admitted: u64,
-    pub(crate) finished: u64,
-    pub(crate) errors: u64,
-    pub(crate) latency_nanos: u64,
-    pub(crate) too_late: u64,
-    pub(crate) closed: u64,
+impl GateLocal {
+    /// A number for [`Running::runs`] on this thread.
+    pub fn thread(&self) -> usize {
+        self.shard.unwrap_or_default() as usize
+    }
 }
 
-impl Totals {
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.admitted.saturating_sub(self.finished)
+impl Default for Gate {
+    fn default() -> Self {
+        Gate::new(&AdmissionConfig::default())
     }
 }
 
 impl Gate {
-    /// Lets a request in, or says why not.
-    pub fn admit(
-        &self,
-        local: &mut GateLocal,
-        now: Time,
-        meta: &RequestMeta,
-        rng: &mut Rng,
-    ) -> Result<Admission, ServerRefusal> {
-        let number = *local.shard.get_or_insert_with(|| rng.below(SHARDS as u32));
-        let shard = &self.shards[number as usize % SHARDS];
-        if meta.deadline <= now {
-            shard.too_late.fetch_add(1, Ordering::Relaxed);
-            return Err(ServerRefusal::TooLate);
+    pub(crate) fn new(config: &AdmissionConfig) -> Self {
+        Gate {
+            shards: Default::default(),
+            report: ReportCell::default(),
+            closed: AtomicU32::new(0),
+            running: Arc::default(),
+            rules: Rules::new(&config.modes),
+            costs: Costs::default(),
+            buckets: Buckets::default(),
         }
-        if self.closed.load(Ordering::Acquire) != 0 {
-            shard.closed.fetch_add(1, Ordering::Relaxed);
-            return Err(ServerRefusal::Closed);
-        }
-        shard.admitted.fetch_add(1, Ordering::AcqRel);
-        Ok(Admission { shard: number, began: now })
     }
 
-    /// The request ended so.
+    /// Lets a request in, at once or after a while in line, or says why not.
+    pub fn admit(&self, local: &mut GateLocal, now: Time, meta: &RequestMeta, rng: &mut Rng) -> Result<Entry, Refused> {
+        let number = *local.shard.get_or_insert_with(|| rng.below(SHARDS as u32));
+        let shard = &self.shards[number as usize % SHARDS];
+        let class = meta.criticality;
+        if self.closed.load(Ordering::Acquire) != 0 {
+            return Err(self.refuse(now, shard, class, ServerRefusal::Closed));
+        }
+        let work = self.costs.expected(meta.method);
+        count_asked(shard, meta, work);
+        self.check_time(now, shard, meta)?;
+        self.check_quota(now, shard, meta)?;
+        self.check_cutoff(now, shard, meta)?;
+        self.check_limit(now, shard, class)?;
+        shard.admitted.fetch_add(1, Ordering::AcqRel);
+        self.buckets.charge(now, meta.customer, work);
+        let admission = Admission {
+            shard: number,
+            customer: meta.customer,
+            method: meta.method,
+            criticality: class,
+            reserved: work,
+            arrived: now,
+            started: now,
+        };
+        let queue = self.rules.mode(Mechanism::Queue);
+        if queue == Mode::Off || !self.must_wait() {
+            return Ok(self.start(now, admission));
+        }
+        if queue == Mode::Observe {
+            shard.observed[ServerRefusal::QueueFull.index()][class.index()].fetch_add(1, Ordering::Relaxed);
+            return Ok(self.start(now, admission));
+        }
+        Ok(Entry::Wait(Waiting { admission, deadline: meta.deadline, work }))
+    }
+
+    /// Requests that its clients held back since the last ones came, by criticality: demand all the same.
+    pub fn count_held(&self, local: &mut GateLocal, held: [u16; 4], rng: &mut Rng) {
+        let number = *local.shard.get_or_insert_with(|| rng.below(SHARDS as u32));
+        let shard = &self.shards[number as usize % SHARDS];
+        let work = self.costs.mean().unwrap_or(0);
+        for (class, &count) in held.iter().enumerate().filter(|(_, count)| **count > 0) {
+            shard.held[class].fetch_add(u64::from(count), Ordering::Relaxed);
+            add_work(shard, class, work * u64::from(count));
+        }
+    }
+
+    fn check_time(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
+        if meta.deadline > now {
+            return Ok(());
+        }
+        self.judge(now, shard, meta.criticality, Mechanism::Deadline, ServerRefusal::TooLate)
+    }
+
+    fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
+        let mode = self.rules.mode(Mechanism::Quota);
+        if mode == Mode::Off {
+            return Ok(());
+        }
+        match self.buckets.standing(now, meta.customer, meta.criticality) {
+            Standing::Within => Ok(()),
+            Standing::OverSoft if !self.rules.is_short() => Ok(()),
+            Standing::OverSoft | Standing::OverHard => {
+                self.judge(now, shard, meta.criticality, Mechanism::Quota, ServerRefusal::OutOfQuota)
+            }
+        }
+    }
+
+    fn check_cutoff(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
+        let class = meta.criticality;
+        let (cutoff, priority) = (self.rules.cutoff_observed(), meta.priority());
+        if cutoff.admits(priority) && !(self.rules.is_over(class) && self.rules.refused_above(now, class)) {
+            return Ok(());
+        }
+        self.judge(now, shard, class, Mechanism::Cutoff, ServerRefusal::Overloaded)
+    }
+
+    fn check_limit(&self, now: Time, shard: &Shard, class: Criticality) -> Result<(), Refused> {
+        let limit = self.rules.limit();
+        // The least critical stop first, at five eighths of the limit.
+        let own = u64::from(limit) * (5 + class.index() as u64) / 8;
+        if limit == u32::MAX || u64::from(self.in_flight()) < own.max(1) {
+            return Ok(());
+        }
+        self.judge(now, shard, class, Mechanism::Limit, ServerRefusal::LimitReached)
+    }
+
+    fn must_wait(&self) -> bool {
+        self.running.waiting() > 0 || self.running.now() >= self.rules.slots()
+    }
+
+    /// Refuses if the mechanism is on, and otherwise at most counts that it would have.
+    fn judge(
+        &self,
+        now: Time,
+        shard: &Shard,
+        class: Criticality,
+        mechanism: Mechanism,
+        reason: ServerRefusal,
+    ) -> Result<(), Refused> {
+        match self.rules.mode(mechanism) {
+            Mode::Off => Ok(()),
+            Mode::Observe => {
+                shard.observed[reason.index()][class.index()].fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Mode::On => Err(self.refuse(now, shard, class, reason)),
+        }
+    }
+
+    fn refuse(&self, now: Time, shard: &Shard, class: Criticality, reason: ServerRefusal) -> Refused {
+        shard.refused[reason.index()][class.index()].fetch_add(1, Ordering::Relaxed);
+        if reason.is_overload() {
+            self.rules.note_refused(now, class);
+        }
+        let dont_retry = reason.is_overload() && self.rules.dont_retry();
+        Refused { reason, dont_retry, hint: self.rules.hint().filter(|_| reason.is_overload()) }
+    }
+
+    fn start(&self, now: Time, admission: Admission) -> Entry {
+        self.running.runs(admission.shard as usize);
+        self.rules.note_started(now, admission.criticality);
+        Entry::Start(admission)
+    }
+
+    /// Called from the line.
+    pub(crate) fn start_waiting(&self, now: Time, waiting: Waiting) -> Admission {
+        let Waiting { mut admission, .. } = waiting;
+        admission.started = now;
+        self.running.runs(admission.shard as usize);
+        self.rules.note_started(now, admission.criticality);
+        admission
+    }
+
+    /// Refused in line.
+    pub(crate) fn refuse_waiting(&self, now: Time, waiting: Waiting, reason: ServerRefusal) -> Refused {
+        let Waiting { admission, .. } = waiting;
+        let shard = &self.shards[admission.shard as usize % SHARDS];
+        let refused = self.refuse(now, shard, admission.criticality, reason);
+        self.give_back(&admission, 0);
+        refused
+    }
+
+    /// Its client went away while it stood in line.
+    pub(crate) fn forget(&self, _now: Time, waiting: Waiting) {
+        self.give_back(&waiting.admission, 0);
+    }
+
+    fn give_back(&self, admission: &Admission, used: u64) {
+        if used < admission.reserved {
+            self.buckets.refund(admission.customer, admission.reserved - used);
+        }
+        self.shards[admission.shard as usize % SHARDS].finished.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The request ended so, and used so much normalised CPU as far as is known. That its handler rests is said apart:
+    /// [`Running::rests`].
     #[expect(clippy::needless_pass_by_value, reason = "finishing twice does not compile")]
-    pub fn finish(&self, now: Time, admission: Admission, outcome: Outcome) {
-        let Admission { shard, began } = admission;
-        let shard = &self.shards[shard as usize % SHARDS];
-        let latency = now.since(began).as_nanos() as u64;
+    pub fn finish(&self, now: Time, admission: Admission, outcome: Outcome, cost: Option<Duration>) {
+        let shard = &self.shards[admission.shard as usize % SHARDS];
+        let latency = now.since(admission.arrived).as_nanos() as u64;
         shard.latency_nanos.fetch_add(latency, Ordering::Relaxed);
+        shard.handled_nanos.fetch_add(now.since(admission.started).as_nanos() as u64, Ordering::Relaxed);
         if outcome.is_error() {
             shard.errors.fetch_add(1, Ordering::Relaxed);
         }
-        shard.finished.fetch_add(1, Ordering::AcqRel);
+        if outcome == Outcome::Served {
+            shard.served[admission.criticality.index()].fetch_add(1, Ordering::Relaxed);
+        }
+        let mut used = admission.reserved;
+        if let Some(cost) = cost {
+            used = cost.as_nanos() as u64;
+            shard.cpu_nanos.fetch_add(used, Ordering::Relaxed);
+            // One that was broken off says little of what the others cost.
+            if outcome != Outcome::Cancelled {
+                self.costs.learn(admission.method, cost);
+            }
+            if used > admission.reserved {
+                self.buckets.charge(now, admission.customer, used - admission.reserved);
+            }
+        }
+        self.give_back(&admission, used);
+    }
+
+    /// The answer was made cheaper.
+    pub fn count_degraded(&self, local: &GateLocal) {
+        self.shards[local.thread() % SHARDS].degraded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How much cheaper answers should be now: 0 for not at all, up to 3 (B1).
+    #[inline]
+    pub fn degrade(&self) -> u8 {
+        self.rules.degrade()
+    }
+
+    /// What a request of this method costs, on average; `None` before one has ended.
+    pub fn cost_of(&self, method: MethodId) -> Option<Duration> {
+        self.costs.of(method)
+    }
+
+    /// What to tell this client with an answer, where it has not heard it already.
+    pub fn hint(&self, now: Time, last: &LastHint) -> Option<Hint> {
+        let hint = self.rules.hint().filter(|hint| last.is_due(now, *hint))?;
+        last.tell(now, hint);
+        Some(hint)
+    }
+
+    /// Handlers that run or are ready to; the driver counts those out that rest.
+    pub fn running(&self) -> &Arc<Running> {
+        &self.running
     }
 
     /// What to tell a client with an answer: the brain's last figures, and the requests in flight now.
@@ -100,7 +347,7 @@ impl Gate {
         LoadReport { in_flight: Some(self.in_flight()), ..report }
     }
 
-    /// Requests being worked on now.
+    /// Requests being worked on now, and those in line.
     pub fn in_flight(&self) -> u32 {
         let running = self.shards.iter().map(|shard| {
             // Finished first: see `totals`. A request is counted out where it was counted in.
@@ -108,6 +355,18 @@ impl Gate {
             shard.admitted.load(Ordering::Acquire).saturating_sub(finished)
         });
         u32::try_from(running.sum::<u64>()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    pub(crate) fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    pub(crate) fn buckets(&self) -> &Buckets {
+        &self.buckets
     }
 
     pub(crate) fn set_report(&self, now: Time, report: &LoadReport) {
@@ -121,16 +380,27 @@ impl Gate {
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for shard in &self.shards {
-            // Finished first: a request that ends in between makes the sum too high for a moment, never too low.
-            totals.finished += shard.finished.load(Ordering::Acquire);
-            totals.admitted += shard.admitted.load(Ordering::Acquire);
-            totals.errors += shard.errors.load(Ordering::Relaxed);
-            totals.latency_nanos += shard.latency_nanos.load(Ordering::Relaxed);
-            totals.too_late += shard.too_late.load(Ordering::Relaxed);
-            totals.closed += shard.closed.load(Ordering::Relaxed);
+            totals.add(shard);
         }
         totals
     }
+}
+
+#[inline]
+fn count_asked(shard: &Shard, meta: &RequestMeta, work: u64) {
+    let class = meta.criticality.index();
+    shard.asked[class].fetch_add(1, Ordering::Relaxed);
+    add_work(shard, class, work);
+    if meta.attempt > 0 {
+        shard.retries.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[inline]
+fn add_work(shard: &Shard, class: usize, nanos: u64) {
+    shard.asked_work[class].fetch_add(nanos, Ordering::Relaxed);
+    let micros = nanos / 1_000;
+    shard.asked_squares[class].fetch_add(micros.saturating_mul(micros), Ordering::Relaxed);
 }
 
 /// Threads beyond this share; the model checker explores every one, so it gets few.

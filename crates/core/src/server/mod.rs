@@ -1,12 +1,11 @@
-//! A server task in first form: its life ([`Server`]) and what each request meets ([`Gate`]).
-//!
-//! The order of the modules is the order a request meets them. Quota, utilization, limits and queue come between the
-//! gate and the handler.
+//! A server task: its life, who is let in ([`Server`]), and what each request meets ([`Gate`], [`Line`]).
 
+mod admission;
 mod gate;
 mod refusal;
 
 mod config;
+mod counts;
 mod lifecycle;
 mod peers;
 mod running;
@@ -15,17 +14,23 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use admission::config::{AdmissionConfig, Modes, Quota, QuotasConfig, SignalsConfig, Thresholds};
+pub use admission::line::{Called, Line};
+pub use admission::queue::Place;
+pub use admission::{AdmissionSnapshot, Spent};
 pub use config::ServerConfig;
-pub use gate::{Admission, Gate, GateLocal};
+pub use gate::{Admission, Entry, Gate, GateLocal, Waiting};
 pub use lifecycle::Phase;
 pub use peers::{PeerAddress, Peers, PeersConfig, PeersSnapshot, Question, Verdict};
-pub use refusal::ServerRefusal;
+pub use refusal::{Refused, ServerRefusal};
 pub use running::Running;
 
 use crate::snapshot::ServerSnapshot;
 use crate::stats::{DecayingMean, Rate};
 use crate::time::CLOCK_JUMP;
-use crate::{InvalidConfig, LoadReport, Readiness, Time};
+use crate::{CustomerId, InvalidConfig, LoadReport, Readiness, Time};
+use admission::Governor;
+use admission::quota::CUSTOMERS;
 use lifecycle::Lifecycle;
 
 /// What the driver of a server must do; drained after every call into the brain.
@@ -48,8 +53,18 @@ pub struct Usage {
     pub utilization: Option<f64>,
     /// Processors it may use.
     pub processors: Option<f64>,
-    /// Tasks running or ready to run.
+    /// Tasks running or ready to run, smoothed.
     pub runnable: Option<f64>,
+    /// Memory in use over its limit.
+    pub memory: Option<f64>,
+    /// Share of the time in which the system held the process back.
+    pub throttled: Option<f64>,
+    /// How long a task that is ready waits to be run, the longest of late.
+    pub delay: Option<Duration>,
+    /// The highest signal of the service's own, over its capacity.
+    pub plugged: Option<f64>,
+    /// CPU that a request costs outside of its handler: what a refusal costs.
+    pub overhead: Option<Duration>,
 }
 
 /// How far clients have heard the last announcement.
@@ -81,6 +96,9 @@ pub struct Server {
     config: ServerConfig,
     life: Lifecycle,
     gate: Arc<Gate>,
+    governor: Governor,
+    spent: Spent,
+    customers: Vec<String>,
     actions: VecDeque<ServerAction>,
     /// How far the last announcement has been heard; unknown until the driver has made it.
     clients: Option<Clients>,
@@ -100,10 +118,14 @@ impl Server {
     /// A task that listens and is not ready yet: a lame duck until [`Server::handle_ready`] (A7).
     pub fn new(now: Time, config: ServerConfig) -> Result<Self, InvalidConfig> {
         config.check()?;
-        Ok(Server {
+        let gate = Arc::new(Gate::new(&config.admission));
+        let mut server = Server {
+            governor: Governor::new(now, config.admission.clone(), &gate),
+            spent: Spent::default(),
+            customers: Vec::new(),
             config,
             life: Lifecycle::new(now),
-            gate: Arc::default(),
+            gate,
             actions: VecDeque::new(),
             clients: Some(Clients::default()),
             qps: Rate::new(SLOW),
@@ -116,7 +138,60 @@ impl Server {
             measure_at: now,
             look_at: now,
             now,
-        })
+        };
+        server.meet_customers();
+        Ok(server)
+    }
+
+    /// Other settings from now on; all of them or, where one is not possible, none.
+    pub fn handle_config(&mut self, now: Time, config: ServerConfig) -> Result<(), InvalidConfig> {
+        config.check()?;
+        self.on_clock(now);
+        self.governor.configure(config.admission.clone(), &self.gate);
+        self.config = config;
+        self.meet_customers();
+        Ok(())
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    /// The number of this customer, the same from now on; 0, which those without a number share, where there are too many.
+    pub fn handle_customer(&mut self, name: &str) -> CustomerId {
+        if let Some(place) = self.customers.iter().position(|known| known == name) {
+            return CustomerId(place as u32 + 1);
+        }
+        if self.customers.len() + 1 >= CUSTOMERS {
+            return CustomerId::default();
+        }
+        self.customers.push(name.to_owned());
+        self.set_quotas();
+        CustomerId(self.customers.len() as u32)
+    }
+
+    /// Customers with a number of their own, from 1 on.
+    pub fn customers(&self) -> &[String] {
+        &self.customers
+    }
+
+    /// Those with a quota by name have a number from the start.
+    fn meet_customers(&mut self) {
+        for (name, _) in self.config.admission.quotas.customers.clone() {
+            self.handle_customer(&name);
+        }
+        self.set_quotas();
+    }
+
+    fn set_quotas(&self) {
+        let name_of = |id: CustomerId| self.customers.get((id.0 as usize).checked_sub(1)?).map(String::as_str);
+        self.gate.buckets().configure(&self.config.admission.quotas, name_of);
+    }
+
+    /// CPU used so far; told before [`Server::handle_timeout`].
+    pub fn handle_spent(&mut self, spent: Spent) {
+        self.spent = spent;
     }
 
     /// What requests meet; one for all threads, for the whole life of the server.
@@ -166,6 +241,7 @@ impl Server {
             self.utilization_slow.sample(self.now, utilization);
         }
         self.usage = usage;
+        self.governor.measure(self.now, &self.usage, &self.gate);
         self.measure();
         self.measure_at = self.now + MEASURE_EVERY;
     }
@@ -177,6 +253,9 @@ impl Server {
             self.measure();
             self.measure_at = self.now + MEASURE_EVERY;
         }
+        if self.governor.tick_at().is_some_and(|at| at <= self.now) {
+            self.governor.tick(self.now, self.spent, &self.gate);
+        }
         self.drain();
     }
 
@@ -187,10 +266,11 @@ impl Server {
 
     /// When to call [`Server::handle_timeout`]; never again once it has stopped.
     pub fn poll_timeout(&self) -> Option<Time> {
+        let next = self.governor.tick_at().map_or(self.measure_at, |tick| self.measure_at.min(tick));
         match self.life.phase() {
             Phase::Stopped => None,
-            Phase::Stopping | Phase::Closing => Some(self.measure_at.min(self.look_at)),
-            Phase::Starting | Phase::Serving | Phase::LameDuck => Some(self.measure_at),
+            Phase::Stopping | Phase::Closing => Some(next.min(self.look_at)),
+            Phase::Starting | Phase::Serving | Phase::LameDuck => Some(next),
         }
     }
 
@@ -203,8 +283,9 @@ impl Server {
             since: self.life.since(),
             in_flight: totals.in_flight(),
             admitted: totals.admitted,
-            too_late: totals.too_late,
-            closed: totals.closed,
+            too_late: totals.of(ServerRefusal::TooLate),
+            closed: totals.of(ServerRefusal::Closed),
+            admission: self.governor.snapshot(now, &self.gate),
             unacknowledged: self.clients.map(|clients| clients.unacknowledged),
             unreached: self.clients.map(|clients| clients.unreached),
             silent: self.clients.map(|clients| clients.silent),
@@ -217,6 +298,7 @@ impl Server {
     fn on_clock(&mut self, now: Time) {
         if self.now.since(now) > CLOCK_JUMP {
             self.life.on_clock_jump(self.now, now);
+            self.governor.on_clock_jump(now);
             (self.measure_at, self.look_at) = (now, now);
             self.now = now;
         }

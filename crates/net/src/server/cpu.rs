@@ -30,7 +30,7 @@ pub(crate) fn of_process(cores: Cores) -> impl FnMut() -> Usage + Send {
         let busiest = shares.fold(None, |most: Option<f64>, share| Some(most.map_or(share, |most| most.max(share))));
         let process = all.read(now, cpu_time(), processors);
         let utilization = process.map(|share| share.max(busiest.unwrap_or_default()));
-        Usage { utilization, processors, runnable: None }
+        Usage { utilization, processors, ..Usage::default() }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::wire::{grpc, names};
 pub(crate) fn refused(refusal: ServerRefusal, is_grpc: bool) -> http::Response<BoxBody> {
     let (status, code, reason) = match refusal {
         ServerRefusal::TooLate => (StatusCode::GATEWAY_TIMEOUT, grpc::DEADLINE_EXCEEDED, "too_late"),
-        ServerRefusal::Closed => (StatusCode::SERVICE_UNAVAILABLE, grpc::UNAVAILABLE, "closed"),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, grpc::UNAVAILABLE, refusal.as_str()),
     };
     let mut response = head(status, code, &refusal.to_string(), is_grpc);
     let headers = response.headers_mut();

@@ -123,15 +123,15 @@ where
     let meta = resolved.meta(door.clock, Kind::Unary, CustomerId::default());
     let began = door.clock.time_of(now);
     let admission = match super::seat::with(|local, rng: &mut Rng| door.gate.admit(local, began, &meta, rng)) {
-        Ok(admission) => admission,
-        Err(refusal) => return State::Refused { response: Some(refused(refusal, of.is_grpc)), door, of },
+        Ok(entry) => entry.started(),
+        Err(refusal) => return State::Refused { response: Some(refused(refusal.reason, of.is_grpc)), door, of },
     };
     let mut context = Context::serving().with_criticality(resolved.criticality);
     context.deadline = resolved.deadline;
     context.attempt = Some(resolved.attempt);
     context.customer = resolved.customer;
     let handled = context.scope(Handled::Waiting { inner, request: Some(request) });
-    let admitted = Some(Admitted { door, admission: Some(admission) });
+    let admitted = Some(Admitted { door, admission });
     State::Admitted { handled, deadline: resolved.deadline, timer: None, admitted, of }
 }
 
@@ -276,7 +276,7 @@ impl Admitted {
 
     fn give_back(&mut self, outcome: Outcome) {
         if let Some(admission) = self.admission.take() {
-            self.door.gate.finish(self.door.clock.now(), admission, outcome);
+            self.door.gate.finish(self.door.clock.now(), admission, outcome, None);
         }
     }
 }

@@ -247,6 +247,7 @@ pub(super) fn meta_of(request: &Request) -> RequestMeta {
         attempt: 0,
         kind: Kind::Unary,
         customer: CustomerId(request.customer),
+        ..RequestMeta::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A request at its backend: let in, worked on, waiting for others, answered.
 
 use evenkeel_core::rng::hash3;
-use evenkeel_core::server::ServerRefusal;
+use evenkeel_core::server::{Entry, ServerRefusal};
 use evenkeel_core::{Outcome, Readiness, Rng, Time};
 
 use super::World;
@@ -28,9 +28,9 @@ impl World<'_> {
             return;
         }
         match task.gate.admit(&mut task.local, now, &meta_of(request), &mut task.rng) {
-            Ok(admission) => request.admission = Some(admission),
-            Err(ServerRefusal::TooLate) => return self.answer(id, Outcome::Expired),
-            Err(ServerRefusal::Closed) => return self.answer(id, Outcome::Unsent),
+            Ok(entry) => request.admission = entry.started(),
+            Err(refused) if refused.reason == ServerRefusal::TooLate => return self.answer(id, Outcome::Expired),
+            Err(_) => return self.answer(id, Outcome::Unsent),
         }
         if let Some((share, cpu)) = task.failing {
             let drawn = Rng::from_seed(hash3(self.seed, request.key, FAILS ^ u64::from(request.tries))).unit();
@@ -166,7 +166,7 @@ impl World<'_> {
         request.at = At::Nowhere;
         let task = &mut self.tasks[request.backend as usize];
         if let Some(admission) = request.admission.take() {
-            task.gate.finish(now, admission, outcome);
+            task.gate.finish(now, admission, outcome, None);
         }
         request.report = task.gate.report();
         task.in_service -= 1;
@@ -205,7 +205,7 @@ impl World<'_> {
                 let admission = request.admission.take();
                 let task = &self.tasks[backend as usize];
                 if let Some(admission) = admission {
-                    task.gate.finish(Time::from_nanos(now), admission, Outcome::Cancelled);
+                    task.gate.finish(Time::from_nanos(now), admission, Outcome::Cancelled, None);
                 }
             }
             At::Working => {
@@ -265,7 +265,8 @@ impl World<'_> {
         central.charge(backend, request.cpu / task.pace.speed().max(SLOWEST));
         // Let in like any other, so that a task that is told to end waits for it.
         let now = Time::from_nanos(self.now);
-        request.admission = task.gate.admit(&mut task.local, now, &meta_of(request), &mut task.rng).ok();
+        request.admission =
+            task.gate.admit(&mut task.local, now, &meta_of(request), &mut task.rng).ok().and_then(Entry::started);
         self.tally.on_begin(backend);
         self.start_work(id);
     }

@@ -120,6 +120,7 @@ impl Task {
             utilization,
             processors: Some(self.machine.cores()),
             runnable: Some(f64::from(self.machine.running())),
+            ..Usage::default()
         };
         self.brain.handle_usage(Time::from_nanos(now), usage);
     }

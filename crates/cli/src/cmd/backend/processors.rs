@@ -61,6 +61,7 @@ impl Processors {
                 utilization: there_s.filter(|&there_s| there_s > 0.0).map(|there_s| used_s / there_s),
                 processors,
                 runnable,
+                ..Usage::default()
             }
         }
     }

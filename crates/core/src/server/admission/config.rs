@@ -1,0 +1,216 @@
+//! Settings of admission: what may refuse, and where it begins to.
+
+use std::time::Duration;
+
+use crate::{InvalidConfig, Mode};
+
+/// Who is let in when there is too much.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdmissionConfig {
+    /// How far each mechanism may go.
+    pub modes: Modes,
+    /// Handlers that run at once, as a multiple of the processors. Default 1.
+    pub slots: f64,
+    /// Work that may wait while nothing is wrong, as time of all processors: what a burst may bring. Default 120 ms.
+    pub burst: Duration,
+    /// How long a request that is being cut may wait, as a multiple of what the dearest one in a hundred costs. Default 2.
+    pub age: f64,
+    /// How long clients may believe a hint. Default 700 ms.
+    pub hint_ttl: Duration,
+    /// Retries as a share of recent requests from which on the service counts as overloaded (B16). Default 0.04.
+    pub retries: f64,
+    /// Requests in flight as a multiple of what the rate of answers needs. Default 2.
+    pub limit: f64,
+    /// Requests in flight that no limit goes below. Default 64.
+    pub limit_least: u32,
+    /// Where each signal of the machine begins to refuse which criticality.
+    pub signals: SignalsConfig,
+    /// CPU that each customer may use.
+    pub quotas: QuotasConfig,
+    /// Where answers become cheaper, as demand over capacity: one for each level. Default 0.85, 0.95 and 1.05.
+    pub degrade: [f64; 3],
+}
+
+/// Off, observe or on, for each mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modes {
+    /// None goes further than this: the switch for all at once. Default on.
+    pub all: Mode,
+    /// Requests whose deadline has passed. Default on.
+    pub deadline: Mode,
+    /// Customers over their quota. Default on.
+    pub quota: Mode,
+    /// The cutoff by criticality. Default on.
+    pub cutoff: Mode,
+    /// The most requests in flight. Default observe.
+    pub limit: Mode,
+    /// The line in front of the handlers. Default on.
+    pub queue: Mode,
+    /// *Don't retry* from the histogram of attempts. Default on.
+    pub attempts: Mode,
+    /// Levels of cheaper answers. Default on.
+    pub degrade: Mode,
+    /// Hints to clients. Default on.
+    pub hints: Mode,
+}
+
+/// Where the signals of the machine begin to refuse. One that cannot be read refuses nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalsConfig {
+    /// CPU in use over CPU reserved. Default: none, since a task that is full has not too much.
+    pub cpu: Option<Thresholds>,
+    /// Memory in use over its limit. Default 0.90, 0.93, 0.96 and 0.98.
+    pub memory: Option<Thresholds>,
+    /// Executor load average: tasks running or ready to run, for each processor. Default: none, the queue acts first.
+    pub load: Option<Thresholds>,
+    /// The oldest scheduling delay, in seconds. Default 0.5, 0.75, 1 and 2.
+    pub delay: Option<Thresholds>,
+    /// Share of time in which the system held the process back. Default: none.
+    pub throttled: Option<Thresholds>,
+    /// Signals of the service, as shares of their capacity. Default 0.85, 0.90, 0.95 and 1.
+    pub plugged: Option<Thresholds>,
+}
+
+/// From where each criticality is refused, the least one first; all of it from the next one's on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds(pub [f64; 4]);
+
+/// CPU seconds in a second that customers may use on this task (B4).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QuotasConfig {
+    /// For whom none is set by name. Default: no limit.
+    pub default: Option<Quota>,
+    /// By name.
+    pub customers: Vec<(String, Quota)>,
+}
+
+/// What one customer may use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quota {
+    /// Normalised CPU seconds in a second.
+    pub cpu: f64,
+    /// How long it may use twice as much before that counts. Default 1 s.
+    pub burst: Duration,
+    /// Refused even while there is room. Default false: a limit bites only while capacity is short.
+    pub hard: bool,
+}
+
+impl Quota {
+    /// So much, with the default burst, while capacity is short.
+    pub const fn of_cpu(cpu: f64) -> Quota {
+        Quota { cpu, burst: Duration::from_secs(1), hard: false }
+    }
+}
+
+impl Default for AdmissionConfig {
+    fn default() -> Self {
+        AdmissionConfig {
+            modes: Modes::default(),
+            slots: 1.0,
+            burst: Duration::from_millis(120),
+            age: 2.0,
+            hint_ttl: Duration::from_millis(700),
+            retries: 0.04,
+            limit: 2.0,
+            limit_least: 64,
+            signals: SignalsConfig::default(),
+            quotas: QuotasConfig::default(),
+            degrade: [0.85, 0.95, 1.05],
+        }
+    }
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        let on = Mode::On;
+        Modes {
+            all: on,
+            deadline: on,
+            quota: on,
+            cutoff: on,
+            limit: Mode::Observe,
+            queue: on,
+            attempts: on,
+            degrade: on,
+            hints: on,
+        }
+    }
+}
+
+impl Default for SignalsConfig {
+    fn default() -> Self {
+        SignalsConfig {
+            cpu: None,
+            memory: Some(Thresholds([0.90, 0.93, 0.96, 0.98])),
+            load: None,
+            delay: Some(Thresholds([0.5, 0.75, 1.0, 2.0])),
+            throttled: None,
+            plugged: Some(Thresholds([0.85, 0.90, 0.95, 1.0])),
+        }
+    }
+}
+
+impl AdmissionConfig {
+    pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
+        let (millisecond, minute) = (Duration::from_millis(1), Duration::from_secs(60));
+        InvalidConfig::unless_in_range("admission.slots", self.slots, 0.25, 1000.0)?;
+        InvalidConfig::unless_in_range("admission.burst", self.burst, millisecond, minute)?;
+        InvalidConfig::unless_in_range("admission.age", self.age, 0.5, 100.0)?;
+        InvalidConfig::unless_in_range("admission.hint_ttl", self.hint_ttl, 10 * millisecond, minute)?;
+        InvalidConfig::unless_in_range("admission.retries", self.retries, 0.001, 1.0)?;
+        InvalidConfig::unless_in_range("admission.limit", self.limit, 1.0, 100.0)?;
+        InvalidConfig::unless_in_range("admission.limit_least", self.limit_least, 1, 1_000_000)?;
+        let [first, second, third] = self.degrade;
+        InvalidConfig::unless_in_range("admission.degrade", first, 0.01, 100.0)?;
+        InvalidConfig::unless_in_range("admission.degrade", second, first, 100.0)?;
+        InvalidConfig::unless_in_range("admission.degrade", third, second, 100.0)?;
+        self.signals.check()?;
+        self.quotas.check()
+    }
+}
+
+impl SignalsConfig {
+    fn check(&self) -> Result<(), InvalidConfig> {
+        for (field, thresholds) in [
+            ("admission.signals.cpu", self.cpu),
+            ("admission.signals.memory", self.memory),
+            ("admission.signals.load", self.load),
+            ("admission.signals.delay", self.delay),
+            ("admission.signals.throttled", self.throttled),
+            ("admission.signals.plugged", self.plugged),
+        ] {
+            let Some(Thresholds(steps)) = thresholds else { continue };
+            let mut least = LEAST_THRESHOLD;
+            for step in steps {
+                // A threshold that an idle task is above would answer nothing, ever.
+                if !(least..=MOST_THRESHOLD).contains(&step) {
+                    return Err(InvalidConfig::new(
+                        field,
+                        steps,
+                        "must rise from SHEDDABLE to CRITICAL_PLUS, from 0.01 to 10000, as in [0.85, 0.90, 0.95, 1.0]",
+                    ));
+                }
+                least = step;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl QuotasConfig {
+    fn check(&self) -> Result<(), InvalidConfig> {
+        if self.customers.len() > CUSTOMERS_MOST {
+            return Err(InvalidConfig::new("admission.quotas.customers", self.customers.len(), "at most 4000 by name"));
+        }
+        let named = self.customers.iter().map(|(_, quota)| ("admission.quotas.customers", quota));
+        for (field, quota) in self.default.iter().map(|quota| ("admission.quotas.default", quota)).chain(named) {
+            InvalidConfig::unless_in_range(field, quota.cpu, 1e-6, 1e6)?;
+            InvalidConfig::unless_in_range(field, quota.burst, Duration::from_millis(10), Duration::from_secs(3600))?;
+        }
+        Ok(())
+    }
+}
+
+const LEAST_THRESHOLD: f64 = 0.01;
+const MOST_THRESHOLD: f64 = 10_000.0;
+const CUSTOMERS_MOST: usize = 4_000;

@@ -1,0 +1,239 @@
+//! Who is let in when there is too much: the slow half, which learns and sets the rules that each request meets.
+//!
+//! Every tick of 10.5 ms: what was asked for and what the task can do become a cutoff; every tenth of a second: signals of
+//! the machine, the limit of requests in flight, the share of retries.
+
+pub(crate) mod attempts;
+pub(crate) mod capacity;
+pub(crate) mod config;
+pub(crate) mod costs;
+pub(crate) mod cutoff;
+pub(crate) mod degrade;
+pub(crate) mod demand;
+pub(crate) mod limit;
+pub(crate) mod line;
+pub(crate) mod queue;
+pub(crate) mod quota;
+pub(crate) mod rules;
+pub(crate) mod signals;
+mod snapshot;
+
+use std::time::Duration;
+
+use attempts::Attempts;
+use capacity::Capacity;
+use config::AdmissionConfig;
+use costs::Dearest;
+use cutoff::{Controller, Reading};
+use degrade::Degrade;
+use demand::{Demand, Tick};
+use limit::Limit;
+use rules::{Mechanism, TICK};
+use signals::Signals;
+
+pub use snapshot::AdmissionSnapshot;
+
+use super::Usage;
+use super::counts::Totals;
+use super::gate::Gate;
+use crate::stats::decay;
+use crate::time::saturating_nanos;
+use crate::{Cutoff, Mode, Time};
+
+/// CPU used since some moment, as the driver counts it; what it cannot know it leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// By handlers.
+    pub handlers: Option<Duration>,
+    /// By the whole process.
+    pub process: Option<Duration>,
+}
+
+/// Learns from tick to tick.
+#[derive(Debug)]
+pub(crate) struct Governor {
+    config: AdmissionConfig,
+    demand: Demand,
+    capacity: Capacity,
+    controller: Controller,
+    signals: Signals,
+    signals_cutoff: (f64, Option<&'static str>),
+    attempts: Attempts,
+    limit: Limit,
+    degrade: Degrade,
+    dearest: Dearest,
+    /// What a refusal costs, in CPU seconds.
+    overhead: f64,
+    /// Whether the driver has said how many processors there are: before that nobody waits and nothing is cut.
+    knows_processors: bool,
+    at_tick: (Time, Totals, Spent),
+    at_measure: (Time, Totals),
+    waited_before: bool,
+    busy_at: Time,
+}
+
+impl Governor {
+    pub(crate) fn new(now: Time, config: AdmissionConfig, gate: &Gate) -> Self {
+        let governor = Governor {
+            demand: Demand::default(),
+            capacity: Capacity::new(1.0),
+            controller: Controller::default(),
+            signals: Signals::default(),
+            signals_cutoff: (0.0, None),
+            attempts: Attempts::default(),
+            limit: Limit::default(),
+            degrade: Degrade::default(),
+            dearest: Dearest::default(),
+            overhead: 0.0,
+            knows_processors: false,
+            at_tick: (now, Totals::default(), Spent::default()),
+            at_measure: (now, Totals::default()),
+            waited_before: false,
+            busy_at: now,
+            config,
+        };
+        governor.publish(gate);
+        governor
+    }
+
+    pub(crate) fn configure(&mut self, config: AdmissionConfig, gate: &Gate) {
+        gate.rules().set_modes(&config.modes);
+        self.config = config;
+        self.publish(gate);
+    }
+
+    pub(crate) fn on_clock_jump(&mut self, now: Time) {
+        (self.at_tick.0, self.at_measure.0, self.busy_at) = (now, now, now);
+    }
+
+    /// When to tick next: often while there is something to decide.
+    pub(crate) fn tick_at(&self) -> Option<Time> {
+        let (at, ..) = self.at_tick;
+        let is_busy = at.since(self.busy_at) < STAYS_AWAKE;
+        (self.config.modes.all != Mode::Off).then(|| at + if is_busy { TICK } else { IDLE_TICK })
+    }
+
+    pub(crate) fn tick(&mut self, now: Time, spent: Spent, gate: &Gate) {
+        let (before_at, before, spent_before) = self.at_tick;
+        let seconds = now.since(before_at).as_secs_f64();
+        if seconds < TICK_LEAST {
+            return;
+        }
+        let totals = gate.totals();
+        self.at_tick = (now, totals, spent);
+        let tick = Tick::between(&before, &totals, seconds);
+        let waits = gate.running().waiting() > 0;
+        if tick.sum() > 0.0 || waits || totals.asked != before.asked || self.controller.value() > 0.0 {
+            self.busy_at = now;
+        }
+        // A driver that was held up for long has seen one long tick, which says nothing of a step.
+        if seconds > TICK_MOST {
+            self.demand = Demand::default();
+            return;
+        }
+        self.demand.read(tick);
+        let idle = self.idle(seconds, spent_before, spent, waits);
+        self.waited_before = waits;
+        if let Some(handlers) = difference(spent_before.handlers, spent.handlers) {
+            self.capacity.read(handlers / seconds, idle.unwrap_or(1.0));
+        }
+        let capacity = self.capacity.get();
+        let refused = totals.overloaded().wrapping_sub(before.overloaded()) as f64;
+        let queue = gate.rules().queued() as f64 / self.burst();
+        let reading = Reading {
+            tick,
+            demand: &self.demand,
+            capacity,
+            queue,
+            idle: idle.unwrap_or(0.0),
+            refusing: refused * self.overhead / (seconds * capacity),
+        };
+        if self.knows_processors {
+            self.controller.read(&reading);
+        }
+        self.degrade.read(self.demand.from(0) / capacity, &self.config.degrade);
+        self.publish(gate);
+        let is_refusing = refused * gate.costs().mean().unwrap_or(0) as f64 * 1e-9 > 0.15 * capacity * seconds;
+        let ttl = if is_refusing { self.config.hint_ttl * 3 / 2 } else { self.config.hint_ttl };
+        gate.rules().set_hint_ttl(ttl);
+        gate.rules().set_short(self.controller.is_engaged() || queue > SHORT_QUEUE);
+    }
+
+    /// Share of the processors that nobody used, as far as is known.
+    fn idle(&self, seconds: f64, before: Spent, now: Spent, waits: bool) -> Option<f64> {
+        // Somebody waited all the time: what the process did not get, others on the machine had.
+        if waits && self.waited_before {
+            return Some(0.0);
+        }
+        let used = difference(before.process, now.process)?;
+        Some((1.0 - used / (seconds * self.capacity.processors())).clamp(0.0, 1.0))
+    }
+
+    /// Every tenth of a second: what changes more slowly.
+    pub(crate) fn measure(&mut self, now: Time, usage: &Usage, gate: &Gate) {
+        let (before_at, before) = self.at_measure;
+        let elapsed = now.since(before_at);
+        let seconds = elapsed.as_secs_f64();
+        if let Some(processors) = usage.processors {
+            self.knows_processors |= self.capacity.set_processors(processors);
+        }
+        if let Some(overhead) = usage.overhead {
+            self.overhead = overhead.as_secs_f64();
+        }
+        self.signals.read(now, usage);
+        self.signals_cutoff = self.signals.cutoff(&self.config.signals);
+        if seconds > TICK_LEAST {
+            let totals = gate.totals();
+            self.at_measure = (now, totals);
+            let answered = totals.finished.saturating_sub(before.finished);
+            let handled = totals.handled_nanos.wrapping_sub(before.handled_nanos) as f64 * 1e-9;
+            let mean = (answered > 0).then(|| handled / answered as f64);
+            self.limit.read(seconds, answered, mean);
+            let asked = totals.asked.iter().sum::<u64>().wrapping_sub(before.asked.iter().sum());
+            self.attempts.read(now, asked, totals.retries.wrapping_sub(before.retries));
+            let is_storm = self.attempts.share(now).is_some_and(|share| share >= self.config.retries);
+            gate.rules().set_dont_retry(is_storm);
+            self.dearest.read(gate.costs(), decay(elapsed, DEAREST_HALF_LIFE));
+        }
+        self.publish(gate);
+    }
+
+    /// Nanoseconds of CPU that may wait in good times.
+    fn burst(&self) -> f64 {
+        saturating_nanos(self.config.burst) as f64 * self.capacity.processors()
+    }
+
+    fn publish(&self, gate: &Gate) {
+        let rules = gate.rules();
+        let (signals, _) = self.signals_cutoff;
+        rules.set_cutoff(Cutoff::new(self.controller.value().max(signals)));
+        let capacity = self.capacity.get();
+        rules.set_over(std::array::from_fn(|class| self.demand.from(class) > OVER * capacity));
+        let slots = (self.capacity.processors() * self.config.slots).round() as u32;
+        rules.set_slots(if self.knows_processors { slots } else { u32::MAX });
+        rules.set_limit(self.limit.get(self.config.limit, self.config.limit_least));
+        let dearest = self.dearest.quantile(0.99).unwrap_or(DEAREST_UNKNOWN);
+        rules.set_spans((dearest as f64 * self.config.age) as u64, self.burst() as u64);
+        let level = if rules.is_on(Mechanism::Degrade) { self.degrade.level() } else { 0 };
+        rules.set_degrade(level);
+    }
+}
+
+fn difference(before: Option<Duration>, now: Option<Duration>) -> Option<f64> {
+    Some(now?.saturating_sub(before?).as_secs_f64())
+}
+
+/// How often it looks while nothing is asked for.
+const IDLE_TICK: Duration = Duration::from_millis(100);
+/// How long it looks often after the last request.
+const STAYS_AWAKE: Duration = Duration::from_secs(1);
+/// Seconds below which a tick says nothing, and above which it says nothing of a step.
+const TICK_LEAST: f64 = 0.001;
+const TICK_MOST: f64 = 0.25;
+/// Share of the capacity from which on a class, with all above it, does not surely fit.
+const OVER: f64 = 0.9;
+/// Work in line, over the burst, from which on capacity is short.
+const SHORT_QUEUE: f64 = 0.5;
+const DEAREST_HALF_LIFE: Duration = Duration::from_secs(10);
+/// Nanoseconds that the dearest requests are taken to cost before any were seen.
+const DEAREST_UNKNOWN: u64 = 50_000_000;

@@ -1,0 +1,190 @@
+//! The line in front of the handlers: by criticality, then by deadline (C).
+//!
+//! While nothing is cut, criticality decides who is refused and not who waits: the earliest deadline goes first. While
+//! something is cut, the highest criticality goes first, and inside the one that is being cut the newest: its place in
+//! line is short, so that whoever is served is served fast, and those who are not have waited in vain as few as can be.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::rules::Rules;
+use crate::server::gate::Waiting;
+use crate::server::refusal::ServerRefusal;
+use crate::{Criticality, Time};
+
+/// Requests that wait, and what is theirs.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    classes: [Class<T>; 4],
+    arrivals: u64,
+}
+
+/// Where a request stands in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    class: u8,
+    key: Key,
+}
+
+/// By deadline, then by arrival.
+type Key = (Time, u64);
+
+#[derive(Debug)]
+pub(crate) struct Entry<T> {
+    pub(crate) waiting: Waiting,
+    pub(crate) payload: T,
+}
+
+#[derive(Debug)]
+struct Class<T> {
+    by_deadline: BTreeMap<Key, Entry<T>>,
+    /// In order of arrival; some have left since.
+    by_arrival: VecDeque<Key>,
+    /// Nanoseconds of CPU.
+    work: u64,
+}
+
+/// What becomes of the next one.
+pub(crate) type Verdict<T> = (Entry<T>, Option<ServerRefusal>);
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        let class = || Class { by_deadline: BTreeMap::new(), by_arrival: VecDeque::new(), work: 0 };
+        Queue { classes: std::array::from_fn(|_| class()), arrivals: 0 }
+    }
+}
+
+impl<T> Class<T> {
+    fn take(&mut self, key: Key) -> Option<Entry<T>> {
+        let entry = self.by_deadline.remove(&key)?;
+        self.work = self.work.saturating_sub(entry.waiting.work());
+        while let Some(first) = self.by_arrival.front()
+            && !self.by_deadline.contains_key(first)
+        {
+            self.by_arrival.pop_front();
+        }
+        Some(entry)
+    }
+
+    fn newest(&mut self) -> Option<Key> {
+        while let Some(last) = self.by_arrival.back() {
+            if self.by_deadline.contains_key(last) {
+                return Some(*last);
+            }
+            self.by_arrival.pop_back();
+        }
+        None
+    }
+
+    fn oldest(&self) -> Option<Key> {
+        self.by_arrival.front().copied()
+    }
+
+    fn most_urgent(&self) -> Option<Key> {
+        self.by_deadline.first_key_value().map(|(key, _)| *key)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_deadline.is_empty()
+    }
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn push(&mut self, waiting: Waiting, payload: T) -> Place {
+        self.arrivals += 1;
+        let key = (waiting.deadline(), self.arrivals);
+        let class = waiting.criticality().index();
+        let line = &mut self.classes[class];
+        line.work += waiting.work();
+        line.by_arrival.push_back(key);
+        line.by_deadline.insert(key, Entry { waiting, payload });
+        Place { class: class as u8, key }
+    }
+
+    /// Takes out one whose client went away.
+    pub(crate) fn remove(&mut self, place: Place) -> Option<Entry<T>> {
+        self.classes[place.class as usize % 4].take(place.key)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.classes.iter().map(|class| class.by_deadline.len()).sum()
+    }
+
+    pub(crate) fn work(&self) -> u64 {
+        self.classes.iter().map(|class| class.work).sum()
+    }
+
+    /// One that has no place here any more: its criticality is refused as a whole, or there is more than may wait.
+    pub(crate) fn take_victim(&mut self, now: Time, rules: &Rules) -> Option<Verdict<T>> {
+        let cutoff = rules.cutoff();
+        let lowest = (0..4).find(|&class| !self.classes[class].is_empty())?;
+        let criticality = Criticality::ALL[lowest];
+        if (lowest as f64) + 1.0 <= cutoff.value() {
+            let key = self.classes[lowest].oldest()?;
+            return Some((self.classes[lowest].take(key)?, Some(ServerRefusal::Overloaded)));
+        }
+        if !self.is_too_long(rules) {
+            return None;
+        }
+        let (_, burst) = rules.spans();
+        if rules.started_below(now, criticality) && self.work() < burst.saturating_mul(3) {
+            return None;
+        }
+        let line = &mut self.classes[lowest];
+        let key = if cutoff.cuts(criticality) { line.oldest() } else { line.newest() }?;
+        Some((line.take(key)?, Some(ServerRefusal::QueueFull)))
+    }
+
+    /// Whether the work of some criticality and all above it is more than may wait of it.
+    fn is_too_long(&self, rules: &Rules) -> bool {
+        let (age, burst) = rules.spans();
+        let (cutoff, slots) = (rules.cutoff(), u64::from(rules.slots()));
+        let cut_work = (age.saturating_mul(slots) / 4).saturating_mul(5);
+        let mut work = 0;
+        Criticality::ALL.into_iter().rev().any(|class| {
+            work += self.classes[class.index()].work;
+            let most = match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
+                (0, ..) => burst,
+                (_, true, _) => cut_work,
+                (_, false, true) => cut_work / 5 * 3,
+                (_, false, false) => burst.saturating_mul(2),
+            };
+            work > most
+        })
+    }
+
+    /// The next one in line, to be started or, where it waited too long, refused.
+    pub(crate) fn pop(&mut self, now: Time, rules: &Rules) -> Option<Verdict<T>> {
+        let cutoff = rules.cutoff();
+        let (class, key) = if cutoff.bits() == 0 {
+            let urgent = |class: usize| Some((self.classes[class].most_urgent()?, class));
+            let ((deadline, arrival), class) = (0..4).filter_map(urgent).min()?;
+            (class, (deadline, arrival))
+        } else {
+            let class = (0..4).rev().find(|&class| !self.classes[class].is_empty())?;
+            let line = &mut self.classes[class];
+            let key = if cutoff.cuts(Criticality::ALL[class]) { line.newest() } else { line.most_urgent() };
+            (class, key?)
+        };
+        let entry = self.classes[class].take(key)?;
+        if entry.waiting.deadline() <= now {
+            return Some((entry, Some(ServerRefusal::TooLate)));
+        }
+        let criticality = Criticality::ALL[class];
+        let waited = now.since(entry.waiting.arrived()).as_nanos() as u64;
+        let spares_lower = self.classes[..class].iter().all(Class::is_empty) && !rules.started_below(now, criticality);
+        let is_too_old = waited > age_most(&entry.waiting, rules) && spares_lower;
+        Some((entry, is_too_old.then_some(ServerRefusal::WaitedTooLong)))
+    }
+}
+
+/// How long it may have waited, in nanoseconds.
+fn age_most(waiting: &Waiting, rules: &Rules) -> u64 {
+    let (age, _) = rules.spans();
+    let (cutoff, class) = (rules.cutoff(), waiting.criticality());
+    match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
+        (0, _, true) => waiting.deadline().since(waiting.arrived()).as_nanos() as u64 / 2,
+        (0, _, false) | (_, false, false) => u64::MAX,
+        (_, true, _) => age,
+        (_, false, true) => age / 5 * 3,
+    }
+}

@@ -1,0 +1,161 @@
+//! What each customer may use (B4, B6, B9), charged before its cost is known (DESIGN §5).
+//!
+//! A bucket is one number: the moment at which it will be full again. Using CPU moves it into the future, by as much time
+//! as the quota needs to give that much back; refusing is comparing it with now. What a request is expected to cost is
+//! taken when it is let in, the difference when it has ended, so a bucket may go into debt.
+
+use std::time::Duration;
+
+use super::config::{Quota, QuotasConfig};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::time::saturating_nanos;
+use crate::{Criticality, CustomerId, Time};
+
+/// The buckets of all customers that have a number; whoever has none of its own shares the first.
+#[derive(Debug)]
+pub(crate) struct Buckets {
+    buckets: Box<[Bucket]>,
+}
+
+#[derive(Debug, Default)]
+struct Bucket {
+    /// Nanoseconds of time that a nanosecond of CPU stands for, in 1/1024; 0 for no limit.
+    price: AtomicU64,
+    /// How far ahead of now `full_at` may be.
+    burst: AtomicU64,
+    full_at: AtomicU64,
+    hard: AtomicU32,
+}
+
+/// How a customer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Within,
+    /// Over its quota, which bites only while capacity is short.
+    OverSoft,
+    OverHard,
+}
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Buckets { buckets: (0..CUSTOMERS).map(|_| Bucket::default()).collect() }
+    }
+}
+
+impl Buckets {
+    /// Sets everybody's; `name_of` is who has this number.
+    pub(crate) fn configure<'a>(&self, config: &QuotasConfig, name_of: impl Fn(CustomerId) -> Option<&'a str>) {
+        for (number, bucket) in self.buckets.iter().enumerate() {
+            let name = name_of(CustomerId(number as u32));
+            let by_name = name.and_then(|name| config.customers.iter().find(|(one, _)| one == name));
+            bucket.set(by_name.map(|(_, quota)| *quota).or(config.default));
+        }
+    }
+
+    /// Whether a request of this criticality may use more.
+    #[inline]
+    pub(crate) fn standing(&self, now: Time, customer: CustomerId, class: Criticality) -> Standing {
+        let Some(bucket) = self.limited(customer) else { return Standing::Within };
+        let ahead = bucket.full_at.load(Ordering::Relaxed).saturating_sub(now.nanos());
+        // The more it matters, the further its bucket may be emptied: the lowest is out first.
+        let share = u128::from(bucket.burst.load(Ordering::Relaxed)) * (class.index() as u128 + 1) / 4;
+        if u128::from(ahead) < share {
+            Standing::Within
+        } else if bucket.hard.load(Ordering::Relaxed) != 0 {
+            Standing::OverHard
+        } else {
+            Standing::OverSoft
+        }
+    }
+
+    /// Takes so many nanoseconds of CPU.
+    #[inline]
+    pub(crate) fn charge(&self, now: Time, customer: CustomerId, nanos: u64) {
+        let Some(bucket) = self.limited(customer) else { return };
+        let time = bucket.time_of(nanos);
+        // No further ahead than a few bursts: what was once used is not held against it for ever.
+        let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed).saturating_mul(DEBT_MOST));
+        bucket.full_at.fetch_max(now.nanos(), Ordering::Relaxed);
+        let before = bucket.full_at.fetch_add(time, Ordering::Relaxed);
+        if before.saturating_add(time) > most {
+            bucket.full_at.fetch_min(most, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives back what was taken too much.
+    pub(crate) fn refund(&self, customer: CustomerId, nanos: u64) {
+        if let Some(bucket) = self.limited(customer) {
+            let time = bucket.time_of(nanos);
+            let less = |at: u64| Some(at.saturating_sub(time));
+            let _always = bucket.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+    }
+
+    fn limited(&self, customer: CustomerId) -> Option<&Bucket> {
+        let bucket = self.buckets.get(customer.0 as usize).or_else(|| self.buckets.first())?;
+        (bucket.price.load(Ordering::Relaxed) != 0).then_some(bucket)
+    }
+}
+
+impl Bucket {
+    fn set(&self, quota: Option<Quota>) {
+        let price = quota.map_or(0, |quota| ((PRICE_UNIT as f64 / quota.cpu) as u64).max(1));
+        let burst = quota.map_or(Duration::ZERO, |quota| quota.burst);
+        self.burst.store(saturating_nanos(burst), Ordering::Relaxed);
+        self.hard.store(u32::from(quota.is_some_and(|quota| quota.hard)), Ordering::Relaxed);
+        self.price.store(price, Ordering::Relaxed);
+    }
+
+    fn time_of(&self, nanos: u64) -> u64 {
+        let time = u128::from(nanos) * u128::from(self.price.load(Ordering::Relaxed)) / u128::from(PRICE_UNIT);
+        u64::try_from(time).unwrap_or(u64::MAX / 4)
+    }
+}
+
+/// Customers with a bucket of their own.
+pub(crate) const CUSTOMERS: usize = 4_096;
+const PRICE_UNIT: u64 = 1 << 20;
+const DEBT_MOST: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn buckets(hard: bool) -> Buckets {
+        let buckets = Buckets::default();
+        let quota = Quota { hard, ..Quota::of_cpu(0.5) };
+        let config = QuotasConfig { default: None, customers: vec![("search".into(), quota)] };
+        buckets.configure(&config, |id| (id.0 == 7).then_some("search"));
+        buckets
+    }
+
+    #[test]
+    fn the_lowest_criticality_is_out_first_and_others_are_not_touched() {
+        let (buckets, now, search) = (buckets(false), Time::from_secs(10), CustomerId(7));
+        // Half a CPU second fills the burst of a second at half a CPU.
+        for (used, out) in [(0, 0), (130, 1), (130, 2), (130, 3), (130, 4)] {
+            buckets.charge(now, search, used * MS);
+            let over = Criticality::ALL.map(|class| buckets.standing(now, search, class) == Standing::OverSoft);
+            assert_eq!(over.iter().filter(|over| **over).count(), out, "{used}");
+            assert!(over.is_sorted_by(|lower, higher| lower >= higher));
+        }
+        assert_eq!(buckets.standing(now, CustomerId(8), Criticality::Sheddable), Standing::Within);
+        assert_eq!(buckets.standing(now + Duration::from_secs(2), search, Criticality::Sheddable), Standing::Within);
+    }
+
+    #[test]
+    fn what_was_taken_too_much_comes_back_and_debt_has_an_end() {
+        let (buckets, now, search) = (buckets(true), Time::from_secs(10), CustomerId(7));
+        buckets.charge(now, search, 600 * MS);
+        assert_eq!(buckets.standing(now, search, Criticality::CriticalPlus), Standing::OverHard);
+        buckets.refund(search, 590 * MS);
+        assert_eq!(buckets.standing(now, search, Criticality::Sheddable), Standing::Within);
+
+        buckets.charge(now, search, u64::MAX);
+        assert_eq!(buckets.standing(now, search, Criticality::CriticalPlus), Standing::OverHard);
+        let later = now + Duration::from_secs(5);
+        assert_eq!(buckets.standing(later, search, Criticality::CriticalPlus), Standing::Within);
+    }
+}

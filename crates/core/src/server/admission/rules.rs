@@ -1,0 +1,219 @@
+//! What the brain has decided and every request obeys, on atomics that all threads read.
+
+use super::config::Modes;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::{Criticality, Cutoff, Hint, Mode, Time};
+use std::time::Duration;
+
+/// What can refuse, and each one's place in the word of modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mechanism {
+    Deadline,
+    Quota,
+    Cutoff,
+    Limit,
+    Queue,
+    Attempts,
+    Degrade,
+    Hints,
+}
+
+/// The last word of the brain.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    modes: AtomicU32,
+    cutoff: AtomicU32,
+    /// What the cutoff would be if it were on.
+    cutoff_observed: AtomicU32,
+    /// A bit for each criticality that does not fit, with all above it, into the capacity.
+    over: AtomicU32,
+    slots: AtomicU32,
+    limit: AtomicU32,
+    /// Whether capacity is short, so that soft quotas bite.
+    short: AtomicU32,
+    dont_retry: AtomicU32,
+    degrade: AtomicU32,
+    hint_ttl: AtomicU32,
+    age: AtomicU64,
+    burst: AtomicU64,
+    /// Work in line, as nanoseconds of CPU.
+    queued: AtomicU64,
+    /// When one of each criticality was last refused for overload, and last started.
+    refused_at: [AtomicU64; 4],
+    started_at: [AtomicU64; 4],
+}
+
+impl Rules {
+    pub(crate) fn new(modes: &Modes) -> Self {
+        let rules = Rules {
+            modes: AtomicU32::new(0),
+            cutoff: AtomicU32::new(0),
+            cutoff_observed: AtomicU32::new(0),
+            over: AtomicU32::new(0),
+            slots: AtomicU32::new(u32::MAX),
+            limit: AtomicU32::new(u32::MAX),
+            short: AtomicU32::new(0),
+            dont_retry: AtomicU32::new(0),
+            degrade: AtomicU32::new(0),
+            hint_ttl: AtomicU32::new(0),
+            age: AtomicU64::new(u64::MAX),
+            burst: AtomicU64::new(u64::MAX),
+            queued: AtomicU64::new(0),
+            refused_at: std::array::from_fn(|_| AtomicU64::new(0)),
+            started_at: std::array::from_fn(|_| AtomicU64::new(0)),
+        };
+        rules.set_modes(modes);
+        rules
+    }
+
+    pub(crate) fn set_modes(&self, modes: &Modes) {
+        let Modes { all, deadline, quota, cutoff, limit, queue, attempts, degrade, hints } = *modes;
+        let each = [deadline, quota, cutoff, limit, queue, attempts, degrade, hints];
+        let word =
+            each.iter().enumerate().fold(0, |word, (place, mode)| word | (((*mode).min(all) as u32) << (2 * place)));
+        self.modes.store(word, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn mode(&self, of: Mechanism) -> Mode {
+        match (self.modes.load(Ordering::Relaxed) >> (2 * of as u32)) & 3 {
+            0 => Mode::Off,
+            1 => Mode::Observe,
+            _ => Mode::On,
+        }
+    }
+
+    pub(crate) fn is_on(&self, of: Mechanism) -> bool {
+        self.mode(of) == Mode::On
+    }
+
+    /// What is refused now: nothing unless the mechanism is on.
+    #[inline]
+    pub(crate) fn cutoff(&self) -> Cutoff {
+        Cutoff::from_bits(self.cutoff.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn cutoff_observed(&self) -> Cutoff {
+        Cutoff::from_bits(self.cutoff_observed.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_cutoff(&self, cutoff: Cutoff) {
+        let on = if self.is_on(Mechanism::Cutoff) { cutoff } else { Cutoff::NOTHING };
+        self.cutoff.store(on.bits(), Ordering::Relaxed);
+        self.cutoff_observed.store(cutoff.bits(), Ordering::Relaxed);
+    }
+
+    /// Whether this criticality, with all above it, is more than there is capacity for.
+    #[inline]
+    pub(crate) fn is_over(&self, class: Criticality) -> bool {
+        self.over.load(Ordering::Relaxed) & (1 << class.index()) != 0
+    }
+
+    pub(crate) fn set_over(&self, over: [bool; 4]) {
+        let bits = over.iter().enumerate().fold(0, |bits, (place, over)| bits | (u32::from(*over) << place));
+        self.over.store(bits, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_slots(&self, slots: u32) {
+        self.slots.store(slots.max(1), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_limit(&self, limit: u32) {
+        self.limit.store(limit.max(1), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn set_short(&self, short: bool) {
+        self.short.store(u32::from(short), Ordering::Relaxed);
+    }
+
+    pub(crate) fn dont_retry(&self) -> bool {
+        self.dont_retry.load(Ordering::Relaxed) != 0 && self.is_on(Mechanism::Attempts)
+    }
+
+    pub(crate) fn set_dont_retry(&self, dont: bool) {
+        self.dont_retry.store(u32::from(dont), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn degrade(&self) -> u8 {
+        self.degrade.load(Ordering::Relaxed) as u8
+    }
+
+    pub(crate) fn set_degrade(&self, level: u8) {
+        self.degrade.store(u32::from(level), Ordering::Relaxed);
+    }
+
+    /// What clients may be told; nothing while hints are off.
+    pub(crate) fn hint(&self) -> Option<Hint> {
+        let ttl = Duration::from_millis(u64::from(self.hint_ttl.load(Ordering::Relaxed)));
+        self.is_on(Mechanism::Hints).then(|| Hint { cutoff: self.cutoff(), ttl })
+    }
+
+    pub(crate) fn set_hint_ttl(&self, ttl: Duration) {
+        self.hint_ttl.store(u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// How long one that is being cut may wait, and how much work may wait in good times: nanoseconds, the second of
+    /// CPU of all processors together.
+    pub(crate) fn spans(&self) -> (u64, u64) {
+        (self.age.load(Ordering::Relaxed), self.burst.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_spans(&self, age: u64, burst: u64) {
+        self.age.store(age, Ordering::Relaxed);
+        self.burst.store(burst, Ordering::Relaxed);
+    }
+
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_queued(&self, nanos: u64) {
+        self.queued.store(nanos, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_refused(&self, now: Time, class: Criticality) {
+        self.refused_at[class.index()].store(now.nanos(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn note_started(&self, now: Time, class: Criticality) {
+        // Only while somebody may be refused: else all threads would write one line for nothing.
+        if self.over.load(Ordering::Relaxed) != 0 {
+            self.started_at[class.index()].store(now.nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether one that matters more was refused a moment ago.
+    pub(crate) fn refused_above(&self, now: Time, class: Criticality) -> bool {
+        self.refused_at[class.index() + 1..].iter().any(|at| is_recent(now, at))
+    }
+
+    /// Whether one that matters less was started a moment ago.
+    pub(crate) fn started_below(&self, now: Time, class: Criticality) -> bool {
+        self.started_at[..class.index()].iter().any(|at| is_recent(now, at))
+    }
+}
+
+fn is_recent(now: Time, at: &AtomicU64) -> bool {
+    let at = at.load(Ordering::Relaxed);
+    at != 0 && now.since(Time::from_nanos(at)) < TICK
+}
+
+/// How often the cutoff moves. Longer than the 10 ms within which an order of mercy is looked at.
+pub(crate) const TICK: Duration = Duration::from_micros(10_500);

@@ -1,0 +1,94 @@
+//! Admission as it is now, as plain data.
+
+use std::time::Duration;
+
+use super::Governor;
+use crate::server::gate::Gate;
+use crate::server::refusal::ServerRefusal;
+use crate::{Cutoff, Time};
+
+/// Who is let in, and why; arrays of four are by criticality, the least first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdmissionSnapshot {
+    /// What is refused.
+    pub cutoff: Cutoff,
+    /// What would be, if everything were on.
+    pub cutoff_observed: Cutoff,
+    /// The signal that asks for the highest cutoff, if any does.
+    pub signal: Option<&'static str>,
+    /// Each signal's mean of late; `None` for one that cannot be read.
+    pub signals: Vec<(&'static str, Option<f64>)>,
+    /// CPU seconds a second that are asked for, also by what is refused.
+    pub demand: [f64; 4],
+    /// CPU seconds a second that handlers can have.
+    pub capacity: f64,
+    /// How much of that is handed out.
+    pub trim: f64,
+    /// Handlers that run or are ready to.
+    pub running: u32,
+    /// Handlers that run at once, at most.
+    pub slots: u32,
+    /// Requests in line.
+    pub waiting: u32,
+    /// CPU that they are expected to cost.
+    pub queued: Duration,
+    /// Requests in flight, at most; `None` before anything is known.
+    pub limit: Option<u32>,
+    /// Retries as a share of requests; `None` where there are too few.
+    pub retries: Option<f64>,
+    /// Whether clients are told not to retry.
+    pub dont_retry: bool,
+    /// How much cheaper answers should be, up to 3.
+    pub degrade: u8,
+    /// Answers that were made cheaper.
+    pub degraded: u64,
+    /// What one request in a hundred costs at least.
+    pub dearest: Option<Duration>,
+    /// What a request costs, on average.
+    pub cost: Option<Duration>,
+    /// CPU that handlers used.
+    pub cpu: Duration,
+    /// Requests that came.
+    pub asked: [u64; 4],
+    /// Requests that clients held back.
+    pub held: [u64; 4],
+    /// Requests that were served.
+    pub served: [u64; 4],
+    /// Requests that were refused, by reason in the order of [`ServerRefusal::ALL`].
+    pub refused: [[u64; 4]; ServerRefusal::ALL.len()],
+    /// Requests that would have been, by mechanisms that only observe.
+    pub observed: [[u64; 4]; ServerRefusal::ALL.len()],
+}
+
+impl Governor {
+    pub(crate) fn snapshot(&self, now: Time, gate: &Gate) -> AdmissionSnapshot {
+        let (totals, rules) = (gate.totals(), gate.rules());
+        let (_, signal) = self.signals_cutoff;
+        AdmissionSnapshot {
+            cutoff: rules.cutoff(),
+            cutoff_observed: rules.cutoff_observed(),
+            signal,
+            signals: self.signals.means().to_vec(),
+            demand: self.demand.rates(),
+            capacity: self.capacity.get(),
+            trim: self.controller.trim(),
+            running: gate.running().now(),
+            slots: rules.slots(),
+            waiting: gate.running().waiting(),
+            queued: Duration::from_nanos(rules.queued()),
+            limit: Some(rules.limit()).filter(|limit| *limit != u32::MAX),
+            retries: self.attempts.share(now),
+            dont_retry: rules.dont_retry(),
+            degrade: rules.degrade(),
+            degraded: totals.degraded,
+            dearest: self.dearest.quantile(0.99).map(Duration::from_nanos),
+            cost: gate.costs().mean().map(Duration::from_nanos),
+            cpu: Duration::from_nanos(totals.cpu_nanos),
+            asked: totals.asked,
+            held: totals.held,
+            served: totals.served,
+            refused: totals.refused,
+            observed: totals.observed,
+        }
+    }
+}

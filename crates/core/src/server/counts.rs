@@ -1,0 +1,92 @@
+//! What a gate counts, spread over shards on cache lines of their own, so that cores do not pass one line around.
+
+use super::refusal::ServerRefusal;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The counts of one share of the threads.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Shard {
+    pub(crate) admitted: AtomicU64,
+    pub(crate) finished: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) latency_nanos: AtomicU64,
+    /// Time in handlers, without the time in line.
+    pub(crate) handled_nanos: AtomicU64,
+    /// CPU that handlers used.
+    pub(crate) cpu_nanos: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    /// By criticality: requests that came, those that clients held back, and the CPU both are expected to cost.
+    pub(crate) asked: [AtomicU64; 4],
+    pub(crate) held: [AtomicU64; 4],
+    pub(crate) asked_work: [AtomicU64; 4],
+    /// Squares of that, in microseconds: how lumpy it came.
+    pub(crate) asked_squares: [AtomicU64; 4],
+    pub(crate) served: [AtomicU64; 4],
+    /// By reason and criticality: refused, and those that would have been.
+    pub(crate) refused: [[AtomicU64; 4]; ServerRefusal::ALL.len()],
+    pub(crate) observed: [[AtomicU64; 4]; ServerRefusal::ALL.len()],
+    pub(crate) degraded: AtomicU64,
+}
+
+/// Sums over all shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) admitted: u64,
+    pub(crate) finished: u64,
+    pub(crate) errors: u64,
+    pub(crate) latency_nanos: u64,
+    pub(crate) handled_nanos: u64,
+    pub(crate) cpu_nanos: u64,
+    pub(crate) retries: u64,
+    pub(crate) asked: [u64; 4],
+    pub(crate) held: [u64; 4],
+    pub(crate) asked_work: [u64; 4],
+    pub(crate) asked_squares: [u64; 4],
+    pub(crate) served: [u64; 4],
+    pub(crate) refused: [[u64; 4]; ServerRefusal::ALL.len()],
+    pub(crate) observed: [[u64; 4]; ServerRefusal::ALL.len()],
+    pub(crate) degraded: u64,
+}
+
+impl Totals {
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.admitted.saturating_sub(self.finished)
+    }
+
+    pub(crate) fn of(&self, refusal: ServerRefusal) -> u64 {
+        self.refused[refusal.index()].iter().sum()
+    }
+
+    /// Refused for having too much to do.
+    pub(crate) fn overloaded(&self) -> u64 {
+        ServerRefusal::ALL.into_iter().filter(|refusal| refusal.is_overload()).map(|refusal| self.of(refusal)).sum()
+    }
+
+    pub(crate) fn add(&mut self, shard: &Shard) {
+        let sum = |into: &mut u64, from: &AtomicU64| *into = into.wrapping_add(from.load(Ordering::Relaxed));
+        let each = |into: &mut [u64; 4], from: &[AtomicU64; 4]| {
+            into.iter_mut().zip(from).for_each(|(into, from)| sum(into, from))
+        };
+        // Finished first: a request that ends in between makes the number in flight too high for a moment, never too low.
+        self.finished += shard.finished.load(Ordering::Acquire);
+        self.admitted += shard.admitted.load(Ordering::Acquire);
+        sum(&mut self.errors, &shard.errors);
+        sum(&mut self.latency_nanos, &shard.latency_nanos);
+        sum(&mut self.handled_nanos, &shard.handled_nanos);
+        sum(&mut self.cpu_nanos, &shard.cpu_nanos);
+        sum(&mut self.retries, &shard.retries);
+        sum(&mut self.degraded, &shard.degraded);
+        each(&mut self.asked, &shard.asked);
+        each(&mut self.held, &shard.held);
+        each(&mut self.asked_work, &shard.asked_work);
+        each(&mut self.asked_squares, &shard.asked_squares);
+        each(&mut self.served, &shard.served);
+        for (into, from) in self.refused.iter_mut().zip(&shard.refused) {
+            each(into, from);
+        }
+        for (into, from) in self.observed.iter_mut().zip(&shard.observed) {
+            each(into, from);
+        }
+    }
+}
