@@ -12,6 +12,8 @@ use crate::server::counts::Totals;
 pub(crate) struct Demand {
     rates: [f64; 4],
     recent: VecDeque<Tick>,
+    /// Ticks for which the window alone decides, after a step: until what was before it has left.
+    stepping: [usize; 4],
 }
 
 /// What came in one tick.
@@ -55,6 +57,10 @@ impl Demand {
             let lump = if work > 0.0 { squares / work } else { 0.0 };
             let chance = CHANCE * (squares.max(expected * lump)).sqrt() + 2.0 * lump;
             if self.recent.len() == TICKS && (work - expected).abs() > chance {
+                self.stepping[class] = TICKS;
+            }
+            if self.stepping[class] > 0 {
+                self.stepping[class] -= 1;
                 self.rates[class] = work / seconds;
             } else {
                 let gain = (tick.seconds / MEMORY).min(1.0);

@@ -122,6 +122,10 @@ impl<T> Queue<T> {
             let key = self.classes[lowest].oldest()?;
             return Some((self.classes[lowest].take(key)?, Some(ServerRefusal::Overloaded)));
         }
+        if self.is_late_above(now, rules, lowest) {
+            let key = self.classes[lowest].oldest()?;
+            return Some((self.classes[lowest].take(key)?, Some(ServerRefusal::Overloaded)));
+        }
         if !self.is_too_long(rules) {
             return None;
         }
@@ -134,19 +138,29 @@ impl<T> Queue<T> {
         Some((line.take(key)?, Some(ServerRefusal::QueueFull)))
     }
 
+    /// Whether one that matters more than `lowest` has waited too long: it is to be refused only after all below it.
+    fn is_late_above(&self, now: Time, rules: &Rules, lowest: usize) -> bool {
+        self.classes[lowest + 1..].iter().any(|class| {
+            let first = class.oldest().and_then(|key| class.by_deadline.get(&key));
+            first.is_some_and(|entry| is_too_old(now, &entry.waiting, rules))
+        })
+    }
+
     /// Whether the work of some criticality and all above it is more than may wait of it.
     fn is_too_long(&self, rules: &Rules) -> bool {
         let (age, burst) = rules.spans();
         let (cutoff, slots) = (rules.cutoff(), u64::from(rules.slots()));
         let cut_work = (age.saturating_mul(slots) / 4).saturating_mul(5);
         let mut work = 0;
-        Criticality::ALL.into_iter().rev().any(|class| {
+        // A criticality that fits is not refused for what is below it.
+        let present = Criticality::ALL.into_iter().rev().filter(|class| !self.classes[class.index()].is_empty());
+        present.into_iter().any(|class| {
             work += self.classes[class.index()].work;
             let most = match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
+                (_, false, false) => burst.saturating_mul(2),
                 (0, ..) => burst,
                 (_, true, _) => cut_work,
                 (_, false, true) => cut_work / 5 * 3,
-                (_, false, false) => burst.saturating_mul(2),
             };
             work > most
         })
@@ -162,7 +176,11 @@ impl<T> Queue<T> {
         } else {
             let class = (0..4).rev().find(|&class| !self.classes[class].is_empty())?;
             let line = &mut self.classes[class];
-            let key = if cutoff.cuts(Criticality::ALL[class]) { line.newest() } else { line.most_urgent() };
+            let key = match (cutoff.cuts(Criticality::ALL[class]), rules.is_over(Criticality::ALL[class])) {
+                (true, _) => line.newest(),
+                (false, true) => line.oldest(),
+                (false, false) => line.most_urgent(),
+            };
             (class, key?)
         };
         let entry = self.classes[class].take(key)?;
@@ -170,11 +188,14 @@ impl<T> Queue<T> {
             return Some((entry, Some(ServerRefusal::TooLate)));
         }
         let criticality = Criticality::ALL[class];
-        let waited = now.since(entry.waiting.arrived()).as_nanos() as u64;
         let spares_lower = self.classes[..class].iter().all(Class::is_empty) && !rules.started_below(now, criticality);
-        let is_too_old = waited > age_most(&entry.waiting, rules) && spares_lower;
-        Some((entry, is_too_old.then_some(ServerRefusal::WaitedTooLong)))
+        let is_late = is_too_old(now, &entry.waiting, rules) && spares_lower;
+        Some((entry, is_late.then_some(ServerRefusal::WaitedTooLong)))
     }
+}
+
+fn is_too_old(now: Time, waiting: &Waiting, rules: &Rules) -> bool {
+    now.since(waiting.arrived()).as_nanos() as u64 > age_most(waiting, rules)
 }
 
 /// How long it may have waited, in nanoseconds.

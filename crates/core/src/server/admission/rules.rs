@@ -193,9 +193,10 @@ impl Rules {
 
     #[inline]
     pub(crate) fn note_started(&self, now: Time, class: Criticality) {
-        // Only while somebody may be refused: else all threads would write one line for nothing.
-        if self.over.load(Ordering::Relaxed) != 0 {
-            self.started_at[class.index()].store(now.nanos(), Ordering::Relaxed);
+        // Not every time: else all threads would write one line all the time.
+        let at = &self.started_at[class.index()];
+        if now.since(Time::from_nanos(at.load(Ordering::Relaxed))) > NOTED_EVERY {
+            at.store(now.nanos(), Ordering::Relaxed);
         }
     }
 
@@ -212,8 +213,12 @@ impl Rules {
 
 fn is_recent(now: Time, at: &AtomicU64) -> bool {
     let at = at.load(Ordering::Relaxed);
-    at != 0 && now.since(Time::from_nanos(at)) < TICK
+    at != 0 && now.since(Time::from_nanos(at)) < MOMENT
 }
 
+const NOTED_EVERY: Duration = Duration::from_millis(1);
+/// Within this long one that matters less is not started after one that matters more was refused, nor the other way
+/// round.
+const MOMENT: Duration = Duration::from_micros(11_500);
 /// How often the cutoff moves. Longer than the 10 ms within which an order of mercy is looked at.
 pub(crate) const TICK: Duration = Duration::from_micros(10_500);
