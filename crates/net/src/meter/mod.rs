@@ -5,6 +5,7 @@
 //! sees, such as framing and system calls of connections, is left to the [`Remainder`].
 
 mod account;
+mod calibrate;
 mod factor;
 mod ledger;
 mod metered;
@@ -27,6 +28,7 @@ mod thread;
 mod ticks;
 
 pub use account::Account;
+pub use calibrate::{Calibration, calibrate};
 pub use factor::Factor;
 pub use ledger::Ledger;
 pub use metered::Metered;
