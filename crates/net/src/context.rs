@@ -8,7 +8,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use tokio::task::futures::TaskLocalFuture;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
+use crate::meter::{self, Factor, Metered, Poller};
 use crate::wire::headers;
 
 /// What is known of a request, and what the calls it causes inherit. What is `None` was not said.
@@ -46,7 +47,7 @@ pub struct Context {
     /// Who is billed.
     pub customer: Option<Arc<str>>,
     /// Shared by all clones of one served request's context; `None` in one made for a single call.
-    dont_retry: Option<Arc<AtomicBool>>,
+    request: Option<Arc<meter::Task>>,
 }
 
 tokio::task_local! {
@@ -57,9 +58,15 @@ tokio::task_local! {
 pub type Scope<F> = TaskLocalFuture<Context, F>;
 
 impl Context {
-    /// The context of a request that is being served: remembers a downstream *don't retry* for the answer (B17).
+    /// The context of a request that is being served: remembers a downstream *don't retry* for the answer (B17), and what
+    /// the request costs.
     pub fn serving() -> Self {
-        Context { dont_retry: Some(Arc::default()), ..Context::default() }
+        Context::served_by(meter::Task::of_request(None, Factor::default()))
+    }
+
+    /// The same where this task handles the request.
+    pub fn served_by(task: Arc<meter::Task>) -> Self {
+        Context { request: Some(task), ..Context::default() }
     }
 
     /// The same with this criticality.
@@ -110,14 +117,31 @@ impl Context {
 
     /// Somebody downstream said that trying again makes it worse: our own caller is to hear it too.
     pub fn remember_dont_retry(&self) {
-        if let Some(flag) = &self.dont_retry {
-            flag.store(true, Ordering::Relaxed);
-        }
+        remember_dont_retry(self.request.as_deref());
     }
 
     /// Whether a call made on behalf of this request was told not to retry.
     pub fn dont_retry(&self) -> bool {
-        self.dont_retry.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+        self.request.as_ref().is_some_and(|task| task.request().dont_retry.load(Ordering::Relaxed))
+    }
+
+    /// CPU time this request has cost so far, with its children and with the caller's own poll, as the reference machine
+    /// would have taken (A18); `None` outside of a request that is being served.
+    ///
+    /// ```
+    /// # use evenkeel::Context;
+    /// if let Some(cost) = Context::current().and_then(|context| context.cost()) {
+    ///     println!("{cost:?} so far");
+    /// }
+    /// ```
+    pub fn cost(&self) -> Option<Duration> {
+        self.request.as_ref().map(|task| task.account().cost())
+    }
+}
+
+fn remember_dont_retry(request: Option<&meter::Task>) {
+    if let Some(task) = request {
+        task.request().dont_retry.store(true, Ordering::Relaxed);
     }
 }
 
@@ -125,25 +149,30 @@ impl Context {
 #[derive(Clone, Debug)]
 struct Carried(Context);
 
-/// `tokio::spawn`, keeping the context.
+/// `tokio::spawn`, keeping the context: what it costs is charged to the request that is being served.
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    match Context::current() {
-        Some(context) => tokio::spawn(context.scope(future)),
-        None => tokio::spawn(future),
+    let Some(context) = Context::current() else {
+        return tokio::spawn(future);
+    };
+    match context.request.clone() {
+        Some(task) => tokio::spawn(Metered::child(&task, context.scope(future))),
+        None => tokio::spawn(context.scope(future)),
     }
 }
 
-/// `tokio::task::spawn_blocking`, keeping the context.
+/// `tokio::task::spawn_blocking`, keeping the context: what it costs is charged to the request that is being served.
 #[track_caller]
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let context = Context::current();
-    tokio::task::spawn_blocking(move || match context {
-        Some(context) => context.sync_scope(work),
-        None => work(),
+    let Some(context) = Context::current() else {
+        return tokio::task::spawn_blocking(work);
+    };
+    tokio::task::spawn_blocking(move || match context.request.clone() {
+        Some(task) => meter::run_blocking(&task, || context.sync_scope(work)),
+        None => context.sync_scope(work),
     })
 }
 
@@ -171,7 +200,7 @@ pub struct Resolved {
     pub context_missing: bool,
     /// The request names a criticality nobody knows; it counts as not named.
     pub criticality_unknown: bool,
-    dont_retry: Option<Arc<AtomicBool>>,
+    request: Option<Arc<meter::Task>>,
 }
 
 impl Resolved {
@@ -201,9 +230,7 @@ impl Resolved {
 
     /// Tells the request being served, if there is one, that a call it made was told not to retry.
     pub fn remember_dont_retry(&self) {
-        if let Some(flag) = &self.dont_retry {
-            flag.store(true, Ordering::Relaxed);
-        }
+        remember_dont_retry(self.request.as_deref());
     }
 }
 
@@ -240,15 +267,17 @@ pub fn resolve(
         customer,
         context_missing: scopes().next().is_none() && in_header.is_none(),
         criticality_unknown: named.is_err(),
-        dont_retry: scopes().find_map(|context| context.dont_retry.clone()),
+        request: scopes().find_map(|context| context.request.clone()),
     }
 }
 
 pin_project! {
-    /// A body that is polled inside a context, however much later and by whichever task.
+    /// A body that is polled inside a context, however much later and by whichever task, at its request's expense.
     #[derive(Debug)]
     pub struct InContext<B> {
         context: Context,
+        // Made when it is polled first: many are never.
+        poller: Option<Poller>,
         #[pin]
         body: B,
     }
@@ -257,7 +286,13 @@ pin_project! {
 impl<B> InContext<B> {
     /// The body, inside this context.
     pub fn new(context: Context, body: B) -> Self {
-        InContext { context, body }
+        InContext { context, poller: None, body }
+    }
+
+    /// The body of the answer, after its handler has ended: it is polled as the same task.
+    pub(crate) fn after_handler(context: Context, body: B) -> Self {
+        let poller = context.request.clone().map(Poller::new);
+        InContext { context, poller, body }
     }
 }
 
@@ -270,7 +305,14 @@ impl<B: Body> Body for InContext<B> {
         cx: &mut task::Context<'_>,
     ) -> task::Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = self.project();
-        CURRENT.sync_scope(this.context.clone(), || this.body.poll_frame(cx))
+        if let (None, Some(task)) = (&this.poller, &this.context.request) {
+            *this.poller = Some(Poller::child(task));
+        }
+        let context = this.context.clone();
+        match this.poller {
+            Some(poller) => poller.poll(cx, |cx| CURRENT.sync_scope(context, || this.body.poll_frame(cx))),
+            None => CURRENT.sync_scope(context, || this.body.poll_frame(cx)),
+        }
     }
 
     fn is_end_stream(&self) -> bool {

@@ -6,6 +6,7 @@ pub mod client;
 pub mod clock;
 pub mod context;
 mod frames;
+pub mod meter;
 pub mod server;
 mod socket;
 pub mod udp;

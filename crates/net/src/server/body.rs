@@ -11,6 +11,7 @@ use pin_project_lite::pin_project;
 use super::serve::Admitted;
 use crate::body::{BoxBody, BoxError};
 use crate::context::InContext;
+use crate::meter;
 use crate::wire::{names, outcome};
 
 pin_project! {
@@ -124,6 +125,7 @@ where
             }
             Some(Ok(frame)) => Some(Ok(match frame.into_trailers() {
                 Err(data) => {
+                    meter::on_bytes(data.data_ref().map_or(0, |data| data.len() as u64));
                     // hyper asks whether that was all, and does not come back if it was.
                     if this.body.is_end_stream() {
                         finish(this.admitted, *this.verdict);

@@ -46,6 +46,7 @@ pub use crate::wire::datagram::{BadSecret, Secret};
 
 use crate::body::BoxError;
 use crate::clock::Clock;
+use crate::meter::{self, Factor, Runners};
 use connection::connection;
 use cores::Cores;
 use datagrams::Offer;
@@ -77,6 +78,8 @@ pub struct Server {
     health_services: Vec<String>,
     datagrams: Offer,
     process: Option<u64>,
+    cpu_factor: f64,
+    runners: Arc<Runners>,
 }
 
 /// When a server becomes ready.
@@ -100,6 +103,8 @@ impl Default for Server {
             health_services: Vec::new(),
             datagrams: Offer::Drawn,
             process: None,
+            cpu_factor: 1.0,
+            runners: Arc::default(),
         }
     }
 }
@@ -191,6 +196,18 @@ impl Server {
         Server { process: Some(number.max(1)), ..self }
     }
 
+    /// How fast this machine is beside the reference machine, from 0.01 to 100: what `evenkeel calibrate` prints. The CPU
+    /// time of requests is multiplied by it, so that costs of different machines compare. Default 1.
+    #[must_use]
+    pub fn with_cpu_factor(self, factor: f64) -> Self {
+        Server { cpu_factor: factor, ..self }
+    }
+
+    /// Its handlers, their children and bodies that run or could run.
+    pub fn runners(&self) -> Arc<Runners> {
+        Arc::clone(&self.runners)
+    }
+
     /// What tells it that it is ready, a lame duck, or to stop.
     pub fn handle(&self) -> Handle {
         Handle { events: self.events.0.clone(), stage: self.stage.1.clone(), door: None, on_sigterm: false }
@@ -274,6 +291,9 @@ impl Server {
 
     fn parts(self, connections: Connections) -> Result<Parts, InvalidConfig> {
         let clock = Clock::new();
+        let factor = Factor::new(self.cpu_factor)?;
+        // Finding out takes milliseconds once in a process: now, and not within the first request.
+        tracing::debug!(source = meter::source(), "requests are metered");
         let (events, inbox) = self.events;
         let (stage, watching) = self.stage;
         let process = self.process.unwrap_or_else(Clock::unix_nanos);
@@ -285,7 +305,8 @@ impl Server {
             driver.begin_ready();
         }
         let health = Arc::new(Health { hub: Arc::clone(&hub), services: self.health_services });
-        let door = Door { gate: driver.gate(), reports: driver.reports(), hub, health, clock, engine: None };
+        let (gate, reports) = (driver.gate(), driver.reports());
+        let door = Door { gate, hub, health, reports, clock, runners: self.runners, factor, engine: None };
         let (warming, tell) = (self.warming, events.clone());
         let warm = Box::pin(async move {
             if let Warming::First(work) = warming {

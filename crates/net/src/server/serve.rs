@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
 
 use evenkeel_core::server::{Admission, Gate};
 use evenkeel_core::{CustomerId, Kind, Outcome, Rng};
@@ -22,6 +23,7 @@ use super::report::Reports;
 use crate::body::{BoxBody, BoxError};
 use crate::clock::Clock;
 use crate::context::{Context, Defaults, InContext, Scope, resolve};
+use crate::meter::{self, Factor, Metered, Runners};
 use crate::wire::{grpc, headers, names, outcome};
 
 /// What every connection of a server shares.
@@ -32,6 +34,10 @@ pub(crate) struct Door {
     pub(crate) health: Arc<Health>,
     pub(crate) reports: Arc<Reports>,
     pub(crate) clock: Clock,
+    /// Its handlers that could run.
+    pub(crate) runners: Arc<Runners>,
+    /// What their CPU time is worth.
+    pub(crate) factor: Factor,
     /// What drives the brain of a layer; a server drives its own.
     pub(crate) engine: Option<Engine>,
 }
@@ -117,6 +123,7 @@ where
 fn admit<S, R>(door: Arc<Door>, inner: S, request: Request<R>, of: Answered) -> State<S, R>
 where
     S: Service<Request<R>>,
+    R: Body,
 {
     let now = Instant::now();
     let resolved = resolve(now, request.extensions(), request.headers(), None, Defaults::default());
@@ -126,12 +133,15 @@ where
         Ok(entry) => entry.started(),
         Err(refusal) => return State::Refused { response: Some(refused(refusal.reason, of.is_grpc)), door, of },
     };
-    let mut context = Context::serving().with_criticality(resolved.criticality);
+    meter::on_bytes(request.body().size_hint().lower());
+    let task = meter::Task::of_request(Some(Arc::clone(&door.runners)), door.factor);
+    let mut context = Context::served_by(Arc::clone(&task)).with_criticality(resolved.criticality);
     context.deadline = resolved.deadline;
     context.attempt = Some(resolved.attempt);
     context.customer = resolved.customer;
     let handled = context.scope(Handled::Waiting { inner, request: Some(request) });
-    let admitted = Some(Admitted { door, admission });
+    let handled = Metered::new(Arc::clone(&task), handled);
+    let admitted = Some(Admitted { door, admission, task });
     State::Admitted { handled, deadline: resolved.deadline, timer: None, admitted, of }
 }
 
@@ -160,7 +170,7 @@ pin_project! {
     {
         Admitted {
             #[pin]
-            handled: Scope<Handled<S, R>>,
+            handled: Metered<Scope<Handled<S, R>>>,
             deadline: Option<Instant>,
             // Set only for a handler that waits: many answer at once.
             #[pin]
@@ -231,7 +241,7 @@ where
                     return Poll::Ready(Ok(response.map(|body| Answer::Ours { body })));
                 };
                 let admitted = admitted.take().expect("a future is not polled after its end");
-                let context = handled.take_value().expect("the scope keeps its context");
+                let context = handled.future().take_value().expect("the scope keeps its context");
                 return Poll::Ready(answered_by_handler(answered, context, admitted, *of));
             }
         };
@@ -258,8 +268,10 @@ fn answered_by_handler<B: Body, E>(
     let door = &admitted.door;
     door.reports.in_head(door.clock.now(), &door.gate, response.headers_mut(), of.is_grpc);
     door.sign(response.headers_mut(), of);
-    Ok(response
-        .map(|body| Answer::Handlers { body: ServedBody::new(InContext::new(context, body), admitted, verdict, of) }))
+    Ok(response.map(|body| {
+        let body = InContext::after_handler(context, body);
+        Answer::Handlers { body: ServedBody::new(body, admitted, verdict, of) }
+    }))
 }
 
 /// A request that is being served until it is finished, also if its client goes away.
@@ -267,6 +279,7 @@ fn answered_by_handler<B: Body, E>(
 pub(crate) struct Admitted {
     pub(crate) door: Arc<Door>,
     admission: Option<Admission>,
+    task: Arc<meter::Task>,
 }
 
 impl Admitted {
@@ -274,9 +287,15 @@ impl Admitted {
         self.give_back(outcome);
     }
 
+    /// CPU time of its handler, children and body so far, normalised; what is left to the remainder is not in it.
+    pub(crate) fn cost(&self) -> Duration {
+        self.task.account().cost()
+    }
+
     fn give_back(&mut self, outcome: Outcome) {
         if let Some(admission) = self.admission.take() {
-            self.door.gate.finish(self.door.clock.now(), admission, outcome, None);
+            meter::on_request();
+            self.door.gate.finish(self.door.clock.now(), admission, outcome, Some(self.cost()));
         }
     }
 }
@@ -289,4 +308,4 @@ impl Drop for Admitted {
 }
 
 /// A client that keeps its own deadline has hung up by then, and needs no answer.
-const DEADLINE_GRACE: std::time::Duration = std::time::Duration::from_millis(100);
+const DEADLINE_GRACE: Duration = Duration::from_millis(100);
