@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel::body::{BoxBody, boxed};
-use evenkeel::meter::{self, Ledger, Runners};
+use evenkeel::meter::{self, Ledger};
+use evenkeel::server::Handle;
 use evenkeel::{Context, Server};
 use futures_util::stream;
 use http_body::Frame;
@@ -217,16 +218,20 @@ async fn ends_somehow(request: http::Request<Incoming>) -> Result<http::Response
     Ok(http::Response::new(boxed(String::from("done"))))
 }
 
-async fn start_ending() -> (SocketAddr, Arc<Runners>) {
+async fn running(handle: &Handle) -> u32 {
+    handle.snapshot().await.unwrap().admission.running
+}
+
+async fn start_ending() -> (SocketAddr, Handle) {
     let (listener, server) = (listener().await, Server::new().without_signals());
-    let (address, runners) = (listener.local_addr().unwrap(), server.runners());
+    let (address, handle) = (listener.local_addr().unwrap(), server.handle());
     tokio::spawn(server.serve(listener, service_fn(ends_somehow)));
-    (address, runners)
+    (address, handle)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_counts_as_running_once_all_is_over_however_it_ended() {
-    let (address, runners) = start_ending().await;
+    let (address, handle) = start_ending().await;
     let ended = ["/", "/panic", "/child_panic", "/child_aborted", "/blocking_panic", "/child_outlives"];
     for _ in 0..5 {
         let mut client = http2(address).await;
@@ -244,12 +249,12 @@ async fn nobody_counts_as_running_once_all_is_over_however_it_ended() {
         }
     }
 
-    until("all rest", async || runners.running().now() == 0).await;
+    until("all rest", async || running(&handle).await == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_spins_counts_and_who_waits_does_not() {
-    let (address, runners) = start_ending().await;
+    let (address, handle) = start_ending().await;
     let client = http2(address).await;
     let asking: Vec<_> = ["/waits", "/waits", "/spins", "/spins", "/spins"]
         .map(|path| {
@@ -258,9 +263,9 @@ async fn who_spins_counts_and_who_waits_does_not() {
         })
         .into();
 
-    until("three run", async || runners.running().now() == 3).await;
+    until("three run", async || running(&handle).await == 3).await;
     asking.iter().for_each(tokio::task::JoinHandle::abort);
-    until("all rest", async || runners.running().now() == 0).await;
+    until("all rest", async || running(&handle).await == 0).await;
 }
 
 #[tokio::test]

@@ -28,13 +28,14 @@ pub(crate) fn of_process(cores: Cores) -> impl FnMut() -> Usage + Send {
         let shares =
             cores.iter().zip(&mut each).filter_map(|(core, meter)| meter.read(now, of_thread(*core)?, Some(1.0)));
         let busiest = shares.fold(None, |most: Option<f64>, share| Some(most.map_or(share, |most| most.max(share))));
-        let process = all.read(now, cpu_time(), processors);
+        let process = all.read(now, process_cpu(), processors);
         let utilization = process.map(|share| share.max(busiest.unwrap_or_default()));
         Usage { utilization, processors, ..Usage::default() }
     }
 }
 
-fn cpu_time() -> Duration {
+/// CPU time of this process so far.
+pub(crate) fn process_cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
@@ -103,8 +104,8 @@ mod tests {
     }
 
     fn burn() {
-        let before = cpu_time();
-        while cpu_time() < before + Duration::from_millis(20) {
+        let before = process_cpu();
+        while process_cpu() < before + Duration::from_millis(20) {
             std::hint::black_box(0);
         }
     }

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::server::{Gate, ServerAction, Usage};
+use evenkeel_core::server::{Gate, ServerAction, Spent, Usage};
 use evenkeel_core::{InvalidConfig, Server as Brain, ServerConfig, ServerSnapshot, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::cpu::process_cpu;
 use super::datagrams::DatagramSnapshot;
 use super::hub::Hub;
+use super::line::Queue;
 use super::report::Reports;
 use crate::clock::Clock;
+use crate::meter::{Factor, Ledger};
 
 /// What happens to a server between requests.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub(crate) struct Driver {
     clock: Clock,
     stage: watch::Sender<Stage>,
     usage: UsageSource,
+    queue: Arc<Queue>,
+    factor: Factor,
     sample_at: Time,
 }
 
@@ -51,14 +56,21 @@ impl Driver {
         hub: Arc<Hub>,
         stage: watch::Sender<Stage>,
         usage: UsageSource,
+        factor: Factor,
     ) -> Result<Self, InvalidConfig> {
         let now = clock.now();
         let brain = Brain::new(now, config)?;
-        Ok(Driver { brain, hub, reports: Arc::new(Reports::new()), clock, stage, usage, sample_at: now })
+        let queue = Arc::new(Queue::new(Arc::clone(brain.gate()), clock));
+        let reports = Arc::new(Reports::new());
+        Ok(Driver { brain, hub, reports, clock, stage, usage, queue, factor, sample_at: now })
     }
 
     pub(crate) fn gate(&self) -> Arc<Gate> {
         Arc::clone(self.brain.gate())
+    }
+
+    pub(crate) fn queue(&self) -> Arc<Queue> {
+        Arc::clone(&self.queue)
     }
 
     pub(crate) fn reports(&self) -> Arc<Reports> {
@@ -97,7 +109,11 @@ impl Driver {
             self.brain.handle_usage(now, (self.usage)());
             self.reports.measured(self.brain.gate());
         }
+        let handlers = self.factor.normalised(Ledger::read().metered);
+        self.brain.handle_spent(Spent { handlers: Some(handlers), process: Some(process_cpu()) });
         self.brain.handle_timeout(now);
+        // What the brain decided may call some of those who wait.
+        self.queue.call();
     }
 
     fn on_event(&mut self, event: Event) {

@@ -18,6 +18,7 @@ mod handle;
 mod health;
 mod hub;
 mod layer;
+mod line;
 mod listen;
 mod refused;
 mod report;
@@ -79,7 +80,6 @@ pub struct Server {
     datagrams: Offer,
     process: Option<u64>,
     cpu_factor: f64,
-    runners: Arc<Runners>,
 }
 
 /// When a server becomes ready.
@@ -104,7 +104,6 @@ impl Default for Server {
             datagrams: Offer::Drawn,
             process: None,
             cpu_factor: 1.0,
-            runners: Arc::default(),
         }
     }
 }
@@ -203,11 +202,6 @@ impl Server {
         Server { cpu_factor: factor, ..self }
     }
 
-    /// Its handlers, their children and bodies that run or could run.
-    pub fn runners(&self) -> Arc<Runners> {
-        Arc::clone(&self.runners)
-    }
-
     /// What tells it that it is ready, a lame duck, or to stop.
     pub fn handle(&self) -> Handle {
         Handle { events: self.events.0.clone(), stage: self.stage.1.clone(), door: None, on_sigterm: false }
@@ -300,13 +294,16 @@ impl Server {
         let hub = Arc::new(Hub::new(events.clone(), connections, process));
         let busy = cpu::Cores::default();
         let usage = self.usage.unwrap_or_else(|| Box::new(cpu::of_process(Arc::clone(&busy))));
-        let mut driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, usage)?;
+        let mut driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, usage, factor)?;
         if matches!(self.warming, Warming::AtOnce) {
             driver.begin_ready();
         }
         let health = Arc::new(Health { hub: Arc::clone(&hub), services: self.health_services });
         let (gate, reports) = (driver.gate(), driver.reports());
-        let door = Door { gate, hub, health, reports, clock, runners: self.runners, factor, engine: None };
+        let (queue, runners) = (driver.queue(), Arc::new(Runners::new(Arc::clone(gate.running()))));
+        let waiting = Arc::clone(&queue);
+        runners.call_when_free(move || waiting.call());
+        let door = Door { gate, hub, health, reports, clock, queue, runners, factor, engine: None };
         let (warming, tell) = (self.warming, events.clone());
         let warm = Box::pin(async move {
             if let Warming::First(work) = warming {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-use evenkeel_core::server::{Admission, Gate};
+use evenkeel_core::server::{Admission, Entry, Gate, Refused};
 use evenkeel_core::{CustomerId, Kind, Outcome, Rng};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body;
@@ -18,6 +18,7 @@ use super::body::{Answer, Answered, ServedBody};
 use super::health::{Health, grpc_answer};
 use super::hub::{Hub, Peer};
 use super::layer::Engine;
+use super::line::{Queue, Standing};
 use super::refused::{expired, refused};
 use super::report::Reports;
 use crate::body::{BoxBody, BoxError};
@@ -34,6 +35,8 @@ pub(crate) struct Door {
     pub(crate) health: Arc<Health>,
     pub(crate) reports: Arc<Reports>,
     pub(crate) clock: Clock,
+    /// Those who wait for a handler to rest.
+    pub(crate) queue: Arc<Queue>,
     /// Its handlers that could run.
     pub(crate) runners: Arc<Runners>,
     /// What their CPU time is worth.
@@ -129,8 +132,8 @@ where
     let resolved = resolve(now, request.extensions(), request.headers(), None, Defaults::default());
     let meta = resolved.meta(door.clock, Kind::Unary, CustomerId::default());
     let began = door.clock.time_of(now);
-    let admission = match super::seat::with(|local, rng: &mut Rng| door.gate.admit(local, began, &meta, rng)) {
-        Ok(entry) => entry.started(),
+    let entry = match super::seat::with(|local, rng: &mut Rng| door.gate.admit(local, began, &meta, rng)) {
+        Ok(entry) => entry,
         Err(refusal) => return State::Refused { response: Some(refused(refusal.reason, of.is_grpc)), door, of },
     };
     meter::on_bytes(request.body().size_hint().lower());
@@ -140,9 +143,16 @@ where
     context.attempt = Some(resolved.attempt);
     context.customer = resolved.customer;
     let handled = context.scope(Handled::Waiting { inner, request: Some(request) });
+    let (admission, standing) = match entry {
+        Entry::Start(admission) => {
+            task.counted();
+            (Some(admission), None)
+        }
+        Entry::Wait(waiting) => (None, Some(door.queue.enter(waiting))),
+    };
     let handled = Metered::new(Arc::clone(&task), handled);
     let admitted = Some(Admitted { door, admission, task });
-    State::Admitted { handled, deadline: resolved.deadline, timer: None, admitted, of }
+    State::Admitted { handled, deadline: resolved.deadline, timer: None, standing, admitted, of }
 }
 
 pin_project! {
@@ -175,6 +185,8 @@ pin_project! {
             // Set only for a handler that waits: many answer at once.
             #[pin]
             timer: Option<Sleep>,
+            // Until it is called.
+            standing: Option<Standing>,
             admitted: Option<Admitted>,
             of: Answered,
         },
@@ -226,8 +238,16 @@ where
             StateProjected::Refused { response, door, of } => {
                 (response.take().expect("a future is not polled after its end"), door, of)
             }
-            StateProjected::Admitted { mut handled, deadline, mut timer, admitted, of } => {
-                let Poll::Ready(answered) = handled.as_mut().poll(cx) else {
+            StateProjected::Admitted { mut handled, deadline, mut timer, standing, admitted, of } => {
+                let called = called(standing, admitted, cx);
+                if let Poll::Ready(Err(refusal)) = called {
+                    let admitted = admitted.take().expect("a future is not polled after its end");
+                    let mut response = refused(refusal.reason, of.is_grpc);
+                    admitted.door.sign(response.headers_mut(), *of);
+                    return Poll::Ready(Ok(response.map(|body| Answer::Ours { body })));
+                }
+                let polled = if called.is_ready() { handled.as_mut().poll(cx) } else { Poll::Pending };
+                let Poll::Ready(answered) = polled else {
                     let Some(deadline) = *deadline else { return Poll::Pending };
                     if timer.is_none() {
                         timer.set(Some(tokio::time::sleep_until(deadline + DEADLINE_GRACE)));
@@ -249,6 +269,23 @@ where
         door.sign(response.headers_mut(), *of);
         Poll::Ready(Ok(response.map(|body| Answer::Ours { body })))
     }
+}
+
+/// Whether it may be handled by now; from when it may on, its admission is there.
+fn called(
+    standing: &mut Option<Standing>,
+    admitted: &mut Option<Admitted>,
+    cx: &mut TaskContext<'_>,
+) -> Poll<Result<(), Refused>> {
+    let Some(place) = standing else { return Poll::Ready(Ok(())) };
+    let verdict = ready!(place.poll(cx));
+    *standing = None;
+    Poll::Ready(verdict.map(|admission| {
+        if let Some(admitted) = admitted {
+            admitted.task.counted();
+            admitted.admission = Some(admission);
+        }
+    }))
 }
 
 fn answered_by_handler<B: Body, E>(

@@ -7,26 +7,33 @@
 #[derive(Debug)]
 pub(crate) struct Capacity {
     processors: f64,
+    /// CPU seconds that a processor has in a second, as the reference machine counts them.
+    factor: f64,
     learned: f64,
 }
 
 impl Capacity {
     pub(crate) fn new(processors: f64) -> Self {
-        Capacity { processors, learned: processors }
+        Capacity { processors, factor: 1.0, learned: processors }
     }
 
     /// Whether that is possible; what is not changes nothing.
-    pub(crate) fn set_processors(&mut self, processors: f64) -> bool {
+    pub(crate) fn set_processors(&mut self, processors: f64, factor: f64) -> bool {
         let is_possible = processors.is_finite() && processors > 0.0;
         if is_possible {
-            self.learned *= processors / self.processors;
-            self.processors = processors;
+            self.learned *= processors * factor / self.most();
+            (self.processors, self.factor) = (processors, factor);
         }
         is_possible
     }
 
     pub(crate) fn processors(&self) -> f64 {
         self.processors
+    }
+
+    /// All that its processors have, were it all for handlers.
+    pub(crate) fn most(&self) -> f64 {
+        self.processors * self.factor
     }
 
     /// CPU seconds of handlers in a second.
@@ -37,10 +44,10 @@ impl Capacity {
     /// In a tick handlers got so many CPU seconds a second, while this share of the processors idled.
     pub(crate) fn read(&mut self, handlers: f64, idle: f64) {
         if idle < 0.5 {
-            let full = (handlers / (1.0 - idle)).clamp(LEAST * self.processors, self.processors);
+            let full = (handlers / (1.0 - idle)).clamp(LEAST * self.most(), self.most());
             self.learned += LEARNING * (full - self.learned);
         } else {
-            self.learned += FORGETTING * (self.processors - self.learned);
+            self.learned += FORGETTING * (self.most() - self.learned);
         }
     }
 }

@@ -9,6 +9,8 @@ use crate::{InvalidConfig, Mode};
 pub struct AdmissionConfig {
     /// How far each mechanism may go.
     pub modes: Modes,
+    /// What a CPU second here is worth, beside the reference machine: costs are multiplied by it. Default 1.
+    pub cpu_factor: f64,
     /// Handlers that run at once, as a multiple of the processors. Default 1.
     pub slots: f64,
     /// Work that may wait while nothing is wrong, as time of all processors: what a burst may bring. Default 120 ms.
@@ -106,6 +108,7 @@ impl Default for AdmissionConfig {
     fn default() -> Self {
         AdmissionConfig {
             modes: Modes::default(),
+            cpu_factor: 1.0,
             slots: 1.0,
             burst: Duration::from_millis(120),
             age: 2.1,
@@ -153,6 +156,7 @@ impl Default for SignalsConfig {
 impl AdmissionConfig {
     pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
         let (millisecond, minute) = (Duration::from_millis(1), Duration::from_secs(60));
+        InvalidConfig::unless_in_range("admission.cpu_factor", self.cpu_factor, 0.01, 100.0)?;
         InvalidConfig::unless_in_range("admission.slots", self.slots, 0.25, 1000.0)?;
         InvalidConfig::unless_in_range("admission.burst", self.burst, millisecond, minute)?;
         InvalidConfig::unless_in_range("admission.age", self.age, 0.5, 100.0)?;

@@ -175,10 +175,10 @@ impl Governor {
         let elapsed = now.since(before_at);
         let seconds = elapsed.as_secs_f64();
         if let Some(processors) = usage.processors {
-            self.knows_processors |= self.capacity.set_processors(processors);
+            self.knows_processors |= self.capacity.set_processors(processors, self.config.cpu_factor);
         }
         if let Some(overhead) = usage.overhead {
-            self.overhead = overhead.as_secs_f64();
+            self.overhead = overhead.as_secs_f64() * self.config.cpu_factor;
         }
         self.signals.read(now, usage);
         self.signals_cutoff = self.signals.cutoff(&self.config.signals);
@@ -200,7 +200,7 @@ impl Governor {
 
     /// Nanoseconds of CPU that may wait in good times.
     fn burst(&self) -> f64 {
-        saturating_nanos(self.config.burst) as f64 * self.capacity.processors()
+        saturating_nanos(self.config.burst) as f64 * self.capacity.most()
     }
 
     fn publish(&self, gate: &Gate) {
@@ -213,7 +213,7 @@ impl Governor {
         rules.set_slots(if self.knows_processors { slots } else { u32::MAX });
         rules.set_limit(self.limit.get(self.config.limit, self.config.limit_least));
         let dearest = self.dearest.quantile(0.99).unwrap_or(DEAREST_UNKNOWN);
-        rules.set_spans((dearest as f64 * self.config.age) as u64, self.burst() as u64);
+        rules.set_spans((dearest as f64 / self.config.cpu_factor * self.config.age) as u64, self.burst() as u64);
         let level = if rules.is_on(Mechanism::Degrade) { self.degrade.level() } else { 0 };
         rules.set_degrade(level);
     }
