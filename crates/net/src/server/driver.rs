@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::server::{Gate, ServerAction, Usage};
+use evenkeel_core::server::{Gate, ServerAction};
 use evenkeel_core::{InvalidConfig, Server as Brain, ServerConfig, ServerSnapshot, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::datagrams::DatagramSnapshot;
 use super::hub::Hub;
 use super::report::Reports;
+use super::signals::{Readings, Signals};
 use crate::clock::Clock;
 
 /// What happens to a server between requests.
@@ -21,6 +22,7 @@ pub(crate) enum Event {
     ClientsChanged,
     Closed,
     Snapshot(oneshot::Sender<(ServerSnapshot, Option<DatagramSnapshot>)>),
+    Readings(oneshot::Sender<Readings>),
 }
 
 /// How far a server has come.
@@ -31,16 +33,13 @@ pub(crate) enum Stage {
     Stopped,
 }
 
-/// Reads the machine.
-pub(crate) type UsageSource = Box<dyn FnMut() -> Usage + Send>;
-
 pub(crate) struct Driver {
     brain: Brain,
     hub: Arc<Hub>,
     reports: Arc<Reports>,
     clock: Clock,
     stage: watch::Sender<Stage>,
-    usage: UsageSource,
+    signals: Signals,
     sample_at: Time,
 }
 
@@ -50,11 +49,11 @@ impl Driver {
         config: ServerConfig,
         hub: Arc<Hub>,
         stage: watch::Sender<Stage>,
-        usage: UsageSource,
+        signals: Signals,
     ) -> Result<Self, InvalidConfig> {
         let now = clock.now();
         let brain = Brain::new(now, config)?;
-        Ok(Driver { brain, hub, reports: Arc::new(Reports::new()), clock, stage, usage, sample_at: now })
+        Ok(Driver { brain, hub, reports: Arc::new(Reports::new()), clock, stage, signals, sample_at: now })
     }
 
     pub(crate) fn gate(&self) -> Arc<Gate> {
@@ -73,6 +72,7 @@ impl Driver {
 
     /// Runs until the server has stopped.
     pub(crate) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Event>) {
+        self.signals.start();
         while *self.stage.borrow() != Stage::Stopped {
             let timeout = self.brain.poll_timeout().map(|at| self.clock.instant_of(at.min(self.sample_at)));
             let next_timeout = async {
@@ -94,7 +94,8 @@ impl Driver {
         let now = self.clock.now();
         if self.sample_at <= now {
             self.sample_at = now + SAMPLE_EVERY;
-            self.brain.handle_usage(now, (self.usage)());
+            self.signals.sample(now, self.hub.counts());
+            self.brain.handle_usage(now, self.signals.usage());
             self.reports.measured(self.brain.gate());
         }
         self.brain.handle_timeout(now);
@@ -112,6 +113,7 @@ impl Driver {
                 let datagrams = self.hub.desk().map(|desk| desk.snapshot());
                 drop(answer.send((self.brain.snapshot(now), datagrams)));
             }
+            Event::Readings(answer) => drop(answer.send(self.signals.readings().clone())),
         }
     }
 
