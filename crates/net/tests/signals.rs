@@ -189,8 +189,6 @@ async fn a_layer_has_readings_too_and_nobody_probes_when_it_is_gone() {
     let (layer, handle) = Server::new().layer().unwrap();
     until_read(&handle, "it is read", |read| read.cpu.is_some() && read.delay.is_some()).await;
     assert_eq!(readings(&handle).await.connections_per_second, None, "they are somebody else's");
-    let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    assert!(alive >= 2, "the driver and a probe: {alive}");
 
     drop((layer, handle));
 

@@ -41,7 +41,7 @@ impl Drop for Beat {
 }
 
 /// Ten times as often as the brain is told.
-pub(crate) const BEAT: Duration = Duration::from_millis(10);
+const BEAT: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {

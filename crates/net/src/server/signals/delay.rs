@@ -1,9 +1,8 @@
 //! How long a task that is ready waits for its turn (B10).
 //!
-//! Two probes for each runtime, every 10 ms. One from inside yields once and so meets the queue of a worker; one from
-//! outside is spawned by another thread and meets the queue that all workers share. Either alone is blind to the other's
-//! backlog: 4 ms inside read as 0.5 outside. A probe that has not come back yet counts by its age, or a full stop would
-//! look like calm.
+//! Every 10 ms another thread spawns a probe on each runtime: it meets the queue that all workers share, and then yields
+//! once and meets the queue of its worker. Either alone is blind to the other's backlog: 4 ms of the second read as 0.5 of
+//! the first. A probe that has not come back yet counts by its age, or a full stop would look like calm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,57 +10,38 @@ use std::time::Duration;
 
 use evenkeel_core::Time;
 use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 
-use super::beat::BEAT;
 use crate::clock::Steady;
 
-/// The probes of one server; end with this value.
+/// The probes of one server.
 #[derive(Debug)]
 pub(crate) struct Delay {
     clock: Steady,
     probes: Vec<Arc<Probe>>,
-    inside: Vec<AbortHandle>,
 }
 
 impl Delay {
-    /// Gives what a [`Beat`](super::beat::Beat) has to do for the probes from outside.
-    pub(crate) fn start(clock: Steady, runtimes: &[Handle]) -> (Self, impl FnMut(Time) + Send + use<>) {
-        let (mut probes, mut inside, mut outside) = (Vec::new(), Vec::new(), Vec::new());
-        for runtime in runtimes {
-            let (within, without) = (Arc::new(Probe::default()), Arc::new(Probe::default()));
-            inside.push(runtime.spawn(probe_inside(clock, Arc::clone(&within))).abort_handle());
-            outside.push((runtime.clone(), Arc::clone(&without)));
-            probes.extend([within, without]);
-        }
+    /// Gives what a [`Beat`](super::beat::Beat) has to do for them.
+    pub(crate) fn new(clock: Steady, runtimes: Vec<Handle>) -> (Self, impl FnMut(Time) + Send + use<>) {
+        let probes: Vec<_> = runtimes.iter().map(|_| Arc::<Probe>::default()).collect();
+        let sending: Vec<_> = runtimes.into_iter().zip(probes.clone()).collect();
         let beat = move |now| {
-            for (runtime, probe) in outside.iter().filter(|(_, probe)| !probe.is_pending()) {
+            for (runtime, probe) in sending.iter().filter(|(_, probe)| !probe.is_pending()) {
                 let sent = Sent::new(clock, Arc::clone(probe), now);
-                runtime.spawn(async move { drop(sent) });
+                runtime.spawn(async move {
+                    sent.probe.on_turn(clock.now());
+                    tokio::task::yield_now().await;
+                    drop(sent);
+                });
             }
         };
-        (Delay { clock, probes, inside }, beat)
+        (Delay { clock, probes }, beat)
     }
 
     /// The longest since the last reading, and of those that are still under way.
     pub(crate) fn longest(&self) -> Option<Duration> {
         let now = self.clock.now();
         self.probes.iter().filter_map(|probe| probe.longest(now)).max()
-    }
-}
-
-impl Drop for Delay {
-    fn drop(&mut self) {
-        self.inside.iter().for_each(AbortHandle::abort);
-    }
-}
-
-async fn probe_inside(clock: Steady, probe: Arc<Probe>) {
-    loop {
-        let sent = Sent::new(clock, Arc::clone(&probe), clock.now());
-        tokio::task::yield_now().await;
-        drop(sent);
-        tokio::time::sleep(BEAT).await;
     }
 }
 
@@ -90,10 +70,16 @@ impl Probe {
         self.since.store(now.nanos().max(1), Ordering::Release);
     }
 
+    /// It had a turn and waits for the next one.
+    fn on_turn(&self, now: Time) {
+        let waited = now.nanos().saturating_sub(self.since.load(Ordering::Acquire));
+        self.last.store(waited, Ordering::Relaxed);
+        self.longest.fetch_max(waited, Ordering::Relaxed);
+        self.on_sent(now);
+    }
+
     fn on_back(&self, now: Time) {
-        let took = now.nanos().saturating_sub(self.since.load(Ordering::Acquire));
-        self.last.store(took, Ordering::Relaxed);
-        self.longest.fetch_max(took, Ordering::Relaxed);
+        self.on_turn(now);
         // Last: whoever sees that none is pending sees how long it took.
         self.since.store(0, Ordering::Release);
     }
@@ -160,7 +146,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let clock = Steady::new();
-            let (delay, beat) = Delay::start(clock, &[Handle::current()]);
+            let (delay, beat) = Delay::new(clock, vec![Handle::current()]);
             let _beat = Beat::start(clock, beat).unwrap();
             while delay.longest().is_none() {
                 tokio::task::yield_now().await;
@@ -183,23 +169,42 @@ mod tests {
     }
 
     #[test]
-    fn probes_end_with_their_runtime_and_with_their_owner() {
-        let clock = Steady::new();
+    fn a_queue_of_one_worker_shows_though_the_shared_one_is_empty() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let (delay, mut beat) = Delay::start(clock, &[runtime.handle().clone()]);
-        let of_runtime = runtime.handle().metrics();
-        assert!(of_runtime.num_alive_tasks() >= 1);
-
-        drop(delay);
-        let until = clock.now() + Duration::from_secs(20);
-        while of_runtime.num_alive_tasks() > 0 {
-            assert!(clock.now() < until, "the one inside ends");
-            std::thread::yield_now();
+        let clock = Steady::new();
+        let (delay, mut beat) = Delay::new(clock, vec![runtime.handle().clone()]);
+        // Each is always ready, and gives the next a turn after 2 ms: 10 ms a round.
+        for _ in 0..5 {
+            runtime.spawn(async move {
+                loop {
+                    let since = clock.now();
+                    while clock.now().since(since) < 2 * MS {}
+                    tokio::task::yield_now().await;
+                }
+            });
         }
+
+        let until = clock.now() + Duration::from_secs(20);
+        while delay.longest().is_none_or(|longest| longest < 8 * MS) {
+            assert!(clock.now() < until, "it shows");
+            beat(clock.now());
+            std::thread::park_timeout(MS);
+        }
+        runtime.shutdown_background();
+    }
+
+    #[test]
+    fn one_whose_runtime_has_ended_is_back() {
+        let clock = Steady::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (delay, mut beat) = Delay::new(clock, vec![runtime.handle().clone()]);
+        beat(clock.now());
+        assert!(delay.probes[0].is_pending());
+
         drop(runtime);
 
-        // Spawned on nothing, it comes back at once.
+        assert!(!delay.probes[0].is_pending());
         beat(clock.now());
-        beat(clock.now());
+        assert!(!delay.probes[0].is_pending(), "there is nothing to wait for");
     }
 }

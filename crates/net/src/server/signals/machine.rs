@@ -62,7 +62,7 @@ impl Machine {
             None => vec![Handle::current()],
         };
         let clock = Steady::new();
-        let (delay, mut probe) = Delay::start(clock, &runtimes);
+        let (delay, mut probe) = Delay::new(clock, runtimes);
         let load = self.load.clone();
         let beat = Beat::start(clock, move |now| {
             probe(now);
