@@ -62,6 +62,24 @@ impl Clock {
     }
 }
 
+/// Time as the machine counts it, for what is measured across threads and runtimes: obeys no paused time, and is of no
+/// [`Clock`]. Copies agree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steady {
+    epoch: std::time::Instant,
+}
+
+impl Steady {
+    pub(crate) fn new() -> Self {
+        Steady { epoch: std::time::Instant::now() }
+    }
+
+    /// Never [`Time::ZERO`].
+    pub(crate) fn now(self) -> Time {
+        EPOCH + self.epoch.elapsed()
+    }
+}
+
 /// The time at which a clock starts: one day.
 const EPOCH: Time = Time::from_secs(24 * 60 * 60);
 /// As tokio's own timers: later is never.

@@ -9,13 +9,13 @@ use std::io;
 use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
-use rustix::process::Pid;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::driver::Stage;
 use super::handle::reached;
 use super::hub::Peer;
+use super::signals;
 
 /// A connection on its way to a core.
 type Arrival = (std::net::TcpStream, Arc<Peer>);
@@ -25,7 +25,7 @@ type Arrival = (std::net::TcpStream, Arc<Peer>);
 pub(crate) struct Cores {
     all: Vec<Core>,
     next: usize,
-    threads: Vec<Pid>,
+    threads: Vec<signals::Core>,
 }
 
 #[derive(Debug)]
@@ -51,7 +51,11 @@ impl Cores {
             std::thread::Builder::new().name(format!("evenkeel-core-{number}")).spawn(move || {
                 let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let (runtime, told) = match built {
-                    Ok(runtime) => (Some(runtime), Ok(rustix::thread::gettid())),
+                    Ok(runtime) => {
+                        let core =
+                            signals::Core { thread: rustix::thread::gettid(), runtime: runtime.handle().clone() };
+                        (Some(runtime), Ok(core))
+                    }
                     Err(error) => (None, Err(error)),
                 };
                 // Who started it may have gone; then the stage says so.
@@ -69,8 +73,8 @@ impl Cores {
         Ok(Cores { all: cores, next: 0, threads })
     }
 
-    /// Who they are to the system.
-    pub(crate) fn threads(&self) -> &[Pid] {
+    /// Who they are to the system and to those who look at them.
+    pub(crate) fn threads(&self) -> &[signals::Core] {
         &self.threads
     }
 

@@ -7,13 +7,14 @@ use evenkeel_core::server::{Gate, ServerAction, Spent, Usage};
 use evenkeel_core::{InvalidConfig, Server as Brain, ServerConfig, ServerSnapshot, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::cpu::process_cpu;
 use super::datagrams::DatagramSnapshot;
 use super::hub::Hub;
 use super::line::Queue;
 use super::report::Reports;
+use super::signals::cpu::of_process;
+use super::signals::{Cores, Readings, Settings, Signals};
 use crate::clock::Clock;
-use crate::meter::{Factor, Ledger};
+use crate::meter::{Factor, Ledger, Remainder};
 
 /// What happens to a server between requests.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(crate) enum Event {
     ClientsChanged,
     Closed,
     Snapshot(oneshot::Sender<(ServerSnapshot, Option<DatagramSnapshot>)>),
+    Readings(oneshot::Sender<Readings>),
 }
 
 /// How far a server has come.
@@ -34,18 +36,18 @@ pub(crate) enum Stage {
     Stopped,
 }
 
-/// Reads the machine.
-pub(crate) type UsageSource = Box<dyn FnMut() -> Usage + Send>;
-
 pub(crate) struct Driver {
     brain: Brain,
     hub: Arc<Hub>,
     reports: Arc<Reports>,
     clock: Clock,
     stage: watch::Sender<Stage>,
-    usage: UsageSource,
+    signals: Signals,
     queue: Arc<Queue>,
     factor: Factor,
+    remainder: Remainder,
+    /// What was read for the remainder last, and when.
+    booked: (Time, Ledger, Duration),
     sample_at: Time,
 }
 
@@ -55,14 +57,16 @@ impl Driver {
         config: ServerConfig,
         hub: Arc<Hub>,
         stage: watch::Sender<Stage>,
-        usage: UsageSource,
+        (signals, cores): (Settings, Cores),
         factor: Factor,
     ) -> Result<Self, InvalidConfig> {
         let now = clock.now();
         let brain = Brain::new(now, config)?;
+        let signals = Signals::new(signals, cores, Some(Arc::clone(brain.gate().running())))?;
         let queue = Arc::new(Queue::new(Arc::clone(brain.gate()), clock));
-        let reports = Arc::new(Reports::new());
-        Ok(Driver { brain, hub, reports, clock, stage, usage, queue, factor, sample_at: now })
+        let (reports, remainder) = (Arc::new(Reports::new()), Remainder::default());
+        let booked = (now, Ledger::read(), of_process());
+        Ok(Driver { brain, hub, reports, clock, stage, signals, queue, factor, remainder, booked, sample_at: now })
     }
 
     pub(crate) fn gate(&self) -> Arc<Gate> {
@@ -85,6 +89,7 @@ impl Driver {
 
     /// Runs until the server has stopped.
     pub(crate) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Event>) {
+        self.signals.start();
         while *self.stage.borrow() != Stage::Stopped {
             let timeout = self.brain.poll_timeout().map(|at| self.clock.instant_of(at.min(self.sample_at)));
             let next_timeout = async {
@@ -106,14 +111,28 @@ impl Driver {
         let now = self.clock.now();
         if self.sample_at <= now {
             self.sample_at = now + SAMPLE_EVERY;
-            self.brain.handle_usage(now, (self.usage)());
+            self.signals.sample(now, self.hub.counts());
+            let overhead = self.overhead(now);
+            self.brain.handle_usage(now, Usage { overhead, ..self.signals.usage() });
             self.reports.measured(self.brain.gate());
         }
         let handlers = self.factor.normalised(Ledger::read().metered);
-        self.brain.handle_spent(Spent { handlers: Some(handlers), process: Some(process_cpu()) });
+        self.brain.handle_spent(Spent { handlers: Some(handlers), process: Some(of_process()) });
         self.brain.handle_timeout(now);
         // What the brain decided may call some of those who wait.
         self.queue.call();
+    }
+
+    /// CPU that a request costs outside of its handler, as far as is known: learned once a second.
+    fn overhead(&mut self, now: Time) -> Option<Duration> {
+        let (at, before, process_before) = self.booked;
+        if now.since(at) >= BOOKED_EVERY {
+            let (ledger, process) = (Ledger::read(), of_process());
+            self.remainder.sample(&ledger.since(&before, process.saturating_sub(process_before)));
+            self.booked = (now, ledger, process);
+        }
+        let seconds = self.remainder.seconds_per_request();
+        (seconds > 0.0).then(|| Duration::from_secs_f64(seconds))
     }
 
     fn on_event(&mut self, event: Event) {
@@ -128,6 +147,7 @@ impl Driver {
                 let datagrams = self.hub.desk().map(|desk| desk.snapshot());
                 drop(answer.send((self.brain.snapshot(now), datagrams)));
             }
+            Event::Readings(answer) => drop(answer.send(self.signals.readings().clone())),
         }
     }
 
@@ -150,5 +170,6 @@ impl Driver {
     }
 }
 
+const BOOKED_EVERY: Duration = Duration::from_secs(1);
 /// As often as counters become rates.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::datagrams::DatagramSnapshot;
 use super::driver::{Event, Stage};
 use super::serve::Door;
+use super::signals::Readings;
 
 /// Tells a server what its program knows; cheap to clone.
 #[derive(Clone, Debug)]
@@ -46,6 +47,13 @@ impl Handle {
     /// How its datagrams are, as plain data; `None` where it has none, or has stopped.
     pub async fn datagrams(&self) -> Option<DatagramSnapshot> {
         self.look().await?.1
+    }
+
+    /// How loaded it was at the last reading, which is at most 100 ms ago, as plain data; `None` once it has stopped.
+    pub async fn readings(&self) -> Option<Readings> {
+        let (answer, wait) = oneshot::channel();
+        self.events.send(Event::Readings(answer)).ok()?;
+        wait.await.ok()
     }
 
     /// Both, of one moment.

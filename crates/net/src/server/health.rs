@@ -30,6 +30,7 @@ impl Health {
         if !headers::is_grpc(request.headers()) {
             return self.check_plain();
         }
+        self.hub.on_check();
         let Some(HealthCheckRequest { service }) = first_message(request.into_body()).await else {
             return grpc_status(grpc::INTERNAL, "no health check request");
         };
@@ -53,6 +54,7 @@ impl Health {
 
     /// For those who speak no gRPC.
     pub(crate) fn check_plain(&self) -> Response<BoxBody> {
+        self.hub.on_check();
         let (status, state, word) = if self.hub.is_serving() {
             (StatusCode::OK, "ready", "SERVING\n")
         } else {

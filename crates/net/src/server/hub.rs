@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::datagrams::Desk;
 use super::driver::Event;
+use super::signals::Counts;
 use crate::body::{BoxBody, boxed};
 use crate::frames::{FrameSender, Frames};
 use crate::wire::grpc::{self, HealthCheckResponse, ServingStatus, WatchAck, WatchEvent};
@@ -33,6 +34,10 @@ pub(crate) struct Hub {
     process: u64,
     /// Where clients without a connection are kept, if there are datagrams.
     desk: OnceLock<Arc<Desk>>,
+    connections: Connections,
+    /// Connections and checks so far: they are load too.
+    met: AtomicU64,
+    checks: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -92,7 +97,16 @@ impl Hub {
             strangers: 0,
             strangers_gone: connections == Connections::Hidden,
         };
-        Hub { state: Mutex::new(state), serving: AtomicBool::new(false), events, process, desk: OnceLock::new() }
+        Hub {
+            state: Mutex::new(state),
+            serving: AtomicBool::new(false),
+            events,
+            process,
+            desk: OnceLock::new(),
+            connections,
+            met: AtomicU64::new(0),
+            checks: AtomicU64::new(0),
+        }
     }
 
     /// From now on clients are told how to go on by datagrams, and those who do are part of it.
@@ -174,8 +188,24 @@ impl Hub {
         Clients { unacknowledged, silent, unreached: self.desk().map_or(0, |desk| desk.unreached_told()) }
     }
 
+    /// How much there was to do beside requests.
+    pub(crate) fn counts(&self) -> Counts {
+        let met = self.met.load(Ordering::Relaxed);
+        let datagrams = self.desk().map_or(0, |desk| desk.received());
+        Counts {
+            connections: Some(met).filter(|_| self.connections == Connections::Told),
+            checks: self.checks.load(Ordering::Relaxed).wrapping_add(datagrams),
+        }
+    }
+
+    /// Somebody wants to know how this task is.
+    pub(crate) fn on_check(&self) {
+        self.checks.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Somebody has connected.
     pub(crate) fn meet(self: &Arc<Self>) -> Arc<Peer> {
+        self.met.fetch_add(1, Ordering::Relaxed);
         self.state().strangers += 1;
         self.tell_if_leaving();
         Arc::new(Peer { hub: Arc::clone(self), spoke: AtomicBool::new(false), watching: AtomicU32::new(0) })
@@ -199,6 +229,7 @@ impl Hub {
 
     /// A stream that says the state now and every change of it, and why it ended.
     fn join(self: &Arc<Self>, form: Form, peer: Option<&Arc<Peer>>) -> (u64, oneshot::Receiver<Infallible>, BoxBody) {
+        self.on_check();
         let mut state = self.state();
         let id = state.joined;
         state.joined += 1;
@@ -229,6 +260,9 @@ impl Hub {
         let heard = ack.sequence.min(event.sequence);
         let news = heard > watcher.acknowledged;
         watcher.acknowledged = watcher.acknowledged.max(heard);
+        if ack.ping != 0 {
+            self.on_check();
+        }
         if ack.ping != 0 && !watcher.events.is_behind() {
             watcher.events.send(watcher.form.frame(&WatchEvent { pong: ack.ping, ..event }));
         }

@@ -11,7 +11,6 @@ mod beginning;
 mod body;
 mod connection;
 mod cores;
-mod cpu;
 mod datagrams;
 mod driver;
 mod handle;
@@ -24,6 +23,7 @@ mod refused;
 mod report;
 mod seat;
 mod serve;
+mod signals;
 
 use std::fmt;
 use std::future::Future;
@@ -42,6 +42,7 @@ pub use handle::Handle;
 pub use layer::{Layer, Layered, layer};
 pub use listen::{Accept, Detached, Listen};
 pub use serve::Serving;
+pub use signals::{Readings, Signal};
 
 pub use crate::wire::datagram::{BadSecret, Secret};
 
@@ -51,12 +52,13 @@ use crate::meter::{self, Factor, Runners};
 use connection::connection;
 use cores::Cores;
 use datagrams::Offer;
-use driver::{Driver, Event, Stage, UsageSource};
+use driver::{Driver, Event, Stage};
 use handle::reached;
 use health::Health;
 use hub::{Connections, Hub};
 use layer::Engine;
 use serve::{Door, Served};
+use signals::{Closure, Settings};
 
 /// A server that is being set up.
 ///
@@ -75,7 +77,7 @@ pub struct Server {
     on_sigterm: bool,
     per_core: bool,
     warming: Warming,
-    usage: Option<UsageSource>,
+    signals: Settings,
     health_services: Vec<String>,
     datagrams: Offer,
     process: Option<u64>,
@@ -99,7 +101,7 @@ impl Default for Server {
             on_sigterm: true,
             per_core: false,
             warming: Warming::AtOnce,
-            usage: None,
+            signals: Settings::default(),
             health_services: Vec::new(),
             datagrams: Offer::Drawn,
             process: None,
@@ -143,8 +145,8 @@ impl Server {
         Server { warming: Warming::Later, ..self }
     }
 
-    /// Where it reads how busy the machine is, ten times a second. Default: the CPU time of this process over the
-    /// processors it may use. What a source leaves out is not reported.
+    /// Where it reads how busy the machine is, ten times a second, instead of what [`Readings`] says of it. What a source
+    /// leaves out is not reported.
     ///
     /// ```
     /// use evenkeel_core::server::Usage;
@@ -152,8 +154,55 @@ impl Server {
     /// let server = evenkeel::Server::new().with_usage(|| Usage { utilization: Some(0.5), ..Usage::default() });
     /// ```
     #[must_use]
-    pub fn with_usage(self, source: impl FnMut() -> Usage + Send + 'static) -> Self {
-        Server { usage: Some(Box::new(source)), ..self }
+    pub fn with_usage(mut self, source: impl FnMut() -> Usage + Send + 'static) -> Self {
+        self.signals.usage = Some(Box::new(source));
+        self
+    }
+
+    /// Processors that are reserved for this task: what its CPU time is measured against. Lower is full sooner. Default:
+    /// the quota of its cgroup, else as many as it may run on. From 0.001 to 65536.
+    #[must_use]
+    pub fn with_reserved_cpu(mut self, processors: f64) -> Self {
+        self.signals.limits.reserved_cpu = Some(processors);
+        self
+    }
+
+    /// Bytes this process may have in memory. Lower is full sooner. Default: the limits of its cgroups, which count all
+    /// that is in them, else the memory of the machine. From 1.
+    #[must_use]
+    pub fn with_memory_limit(mut self, bytes: u64) -> Self {
+        self.signals.limits.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// One more sign of load, read ten times a second: whatever runs out first in this service, over how much there is
+    /// of it. `read` must not block: the server waits for it. What is below zero or no number is left out.
+    ///
+    /// A server whose signal has no [possible name](Signal::name), or a capacity that is not above zero, does not start.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicU32, Ordering};
+    /// let queued = Arc::new(AtomicU32::new(0));
+    /// let read = Arc::clone(&queued);
+    /// let server = evenkeel::Server::new()
+    ///     .with_signal("queue_depth", 100.0, move || read.load(Ordering::Relaxed).into());
+    /// ```
+    #[must_use]
+    pub fn with_signal(
+        self,
+        name: impl Into<String>,
+        capacity: f64,
+        read: impl FnMut() -> f64 + Send + 'static,
+    ) -> Self {
+        self.with_signal_source(Closure { name: name.into(), capacity, read })
+    }
+
+    /// The same, for what is more than a closure.
+    #[must_use]
+    pub fn with_signal_source(mut self, signal: impl Signal + 'static) -> Self {
+        self.signals.plugged.push(Box::new(signal));
+        self
     }
 
     /// Serves each connection on one of as many single-threaded runtimes as there are processors, instead of the
@@ -292,9 +341,9 @@ impl Server {
         let (stage, watching) = self.stage;
         let process = self.process.unwrap_or_else(Clock::unix_nanos);
         let hub = Arc::new(Hub::new(events.clone(), connections, process));
-        let busy = cpu::Cores::default();
-        let usage = self.usage.unwrap_or_else(|| Box::new(cpu::of_process(Arc::clone(&busy))));
-        let mut driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, usage, factor)?;
+        let busy = signals::Cores::default();
+        let signals = (self.signals, Arc::clone(&busy));
+        let mut driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, signals, factor)?;
         if matches!(self.warming, Warming::AtOnce) {
             driver.begin_ready();
         }
@@ -330,7 +379,7 @@ struct Parts {
     warm: Pin<Box<dyn Future<Output = ()> + Send>>,
     events: mpsc::UnboundedSender<Event>,
     stage: watch::Receiver<Stage>,
-    busy: cpu::Cores,
+    busy: signals::Cores,
 }
 
 /// Takes connections until the server closes, then waits for them to end.

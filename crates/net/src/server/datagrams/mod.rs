@@ -179,6 +179,13 @@ impl Desk {
         }
     }
 
+    /// Datagrams of all kinds that came: each costs something.
+    pub(crate) fn received(&self) -> u64 {
+        let Counts { answered, malformed, forged, resets, resets_withheld, unsent: _, pauses: _ } = &self.counts;
+        let came = [answered, malformed, forged, resets, resets_withheld];
+        came.iter().fold(0, |sum: u64, count| sum.wrapping_add(count.load(Ordering::Relaxed)))
+    }
+
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,0 +1,295 @@
+//! How loaded this task is, as far as the machine and the program can say (B10, B18).
+//!
+//! CPU over what is reserved, memory, load and delay of the executor, connections and checks, and what is plugged in.
+//! A signal that cannot be read is left out and said so once: unknown is not zero, and never fatal. No value that leaves
+//! here is infinite or no number.
+
+mod beat;
+mod cgroup;
+pub(crate) mod cpu;
+mod delay;
+mod load;
+mod machine;
+mod memory;
+mod plugged;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::server::{Running, Usage};
+use evenkeel_core::stats::Rate;
+use evenkeel_core::{InvalidConfig, Time};
+
+pub use plugged::Signal;
+
+pub(crate) use cpu::{Core, Cores};
+pub(crate) use plugged::Closure;
+
+use cgroup::Cgroups;
+use machine::Machine;
+use plugged::Plugged;
+
+/// How loaded a task is. What is not known, or not yet, is left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Readings {
+    /// CPU in use over CPU reserved. Above 1 where more is used than was reserved.
+    pub cpu: Option<f64>,
+    /// Processors reserved: as configured, else the cgroup's quota, else all that the process may run on.
+    pub cpu_reserved: Option<f64>,
+    /// Share of the time in which the cgroup's quota was used up, at most 1.
+    pub throttled: Option<f64>,
+    /// Memory in use over its limit.
+    pub memory: Option<f64>,
+    /// Handlers that run or could run for each processor, over about a second.
+    pub load_average: Option<f64>,
+    /// How long a task that is ready waited for its turn, at most since the last reading.
+    pub delay: Option<Duration>,
+    /// New connections.
+    pub connections_per_second: Option<f64>,
+    /// Health checks, watches that begin, pings on them, and datagrams of all kinds.
+    pub checks_per_second: Option<f64>,
+    /// What the program plugged in, over its capacity.
+    pub plugged: Vec<(String, Option<f64>)>,
+    /// How often something that was plugged in could not be read.
+    pub plugged_failures: u64,
+    /// Which signals cannot be read, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Reads the machine in the program's way.
+pub(crate) type UsageSource = Box<dyn FnMut() -> Usage + Send>;
+
+/// What the program said about its signals.
+#[derive(Default)]
+pub(crate) struct Settings {
+    /// Instead of the machine.
+    pub(crate) usage: Option<UsageSource>,
+    pub(crate) limits: Limits,
+    pub(crate) plugged: Vec<Box<dyn Signal>>,
+}
+
+/// What the program said that there is of the machine's resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Limits {
+    pub(crate) reserved_cpu: Option<f64>,
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+impl Limits {
+    fn check(&self) -> Result<(), InvalidConfig> {
+        if let Some(processors) = self.reserved_cpu {
+            InvalidConfig::unless_in_range("reserved_cpu", processors, RESERVED_LEAST, RESERVED_MOST)?;
+        }
+        match self.memory_bytes {
+            Some(bytes) => InvalidConfig::unless_in_range("memory_limit", bytes, 1, u64::MAX),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a server has counted since it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Nothing where connections are somebody else's.
+    pub(crate) connections: Option<u64>,
+    pub(crate) checks: u64,
+}
+
+/// Samples all of them.
+pub(crate) struct Signals {
+    source: Source,
+    plugged: Vec<Plugged>,
+    connections: Rate,
+    checks: Rate,
+    readings: Readings,
+    usage: Usage,
+    /// Of which it was said that they are left out.
+    said: BTreeSet<String>,
+}
+
+enum Source {
+    Program(UsageSource),
+    Machine(Box<Machine>),
+}
+
+impl Signals {
+    /// `running` is counted by whoever runs handlers.
+    pub(crate) fn new(settings: Settings, cores: Cores, running: Option<Arc<Running>>) -> Result<Self, InvalidConfig> {
+        let Settings { usage, limits, plugged } = settings;
+        limits.check()?;
+        let machine = || Source::Machine(Box::new(Machine::new(Cgroups::own(), limits, cores, running)));
+        Ok(Signals {
+            source: usage.map_or_else(machine, Source::Program),
+            plugged: Plugged::check(plugged)?,
+            connections: Rate::new(SMOOTHED_OVER),
+            checks: Rate::new(SMOOTHED_OVER),
+            readings: Readings::default(),
+            usage: Usage::default(),
+            said: BTreeSet::new(),
+        })
+    }
+
+    /// Begins to probe the executor; to be called inside the runtime that serves.
+    pub(crate) fn start(&mut self) {
+        if let Source::Machine(machine) = &mut self.source {
+            machine.start();
+        }
+    }
+
+    /// Reads all of it; to be called every 100 ms or so.
+    pub(crate) fn sample(&mut self, now: Time, counts: Counts) -> &Readings {
+        let readings = &mut self.readings;
+        readings.left_out.clear();
+        match &mut self.source {
+            Source::Program(source) => {
+                self.usage = source();
+                let Usage { utilization, processors, runnable, memory, throttled, delay, .. } = self.usage;
+                let load = runnable.zip(processors).map(|(count, processors)| count / processors);
+                let sound = |value: &f64| value.is_finite() && *value >= 0.0;
+                readings.cpu = utilization.filter(sound);
+                readings.cpu_reserved = processors.filter(sound);
+                readings.load_average = load.filter(sound);
+                (readings.memory, readings.throttled) = (memory.filter(sound), throttled.filter(sound));
+                readings.delay = delay;
+            }
+            Source::Machine(machine) => {
+                machine.sample(now, readings);
+                let (utilization, processors) = (readings.cpu, readings.cpu_reserved);
+                let runnable = readings.load_average.zip(processors).map(|(load, processors)| load * processors);
+                let Readings { memory, throttled, delay, .. } = *readings;
+                self.usage = Usage { utilization, processors, runnable, memory, throttled, delay, ..Usage::default() };
+            }
+        }
+        readings.plugged.clear();
+        for plugged in &mut self.plugged {
+            let read = plugged.read(now);
+            readings.plugged.push((plugged.name.clone(), read.as_ref().ok().copied()));
+            if let Err(reason) = read {
+                readings.plugged_failures += 1;
+                readings.left_out.push((plugged.name.clone(), reason));
+            }
+        }
+        let highest = |most: Option<f64>, value: f64| Some(most.map_or(value, |most| most.max(value)));
+        let plugged = readings.plugged.iter().filter_map(|(_, value)| *value).fold(None, highest);
+        self.usage.plugged = plugged.or(self.usage.plugged);
+        if let Some(count) = counts.connections {
+            self.connections.read(now, count);
+        }
+        self.checks.read(now, counts.checks);
+        readings.connections_per_second = self.connections.per_second();
+        readings.checks_per_second = self.checks.per_second();
+        for (signal, reason) in &readings.left_out {
+            if !self.said.contains(signal) {
+                tracing::warn!(signal, reason, "a signal cannot be read and is left out");
+                self.said.insert(signal.clone());
+            }
+        }
+        readings
+    }
+
+    /// The last sample.
+    pub(crate) fn readings(&self) -> &Readings {
+        &self.readings
+    }
+
+    /// What core is told of the last sample: the machine as it was read, or what the program said.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+}
+
+/// Less could do nothing.
+const RESERVED_LEAST: f64 = 0.001;
+/// More than any machine has.
+const RESERVED_MOST: f64 = 65_536.0;
+/// As the load average, so that a burst of connections is seen with what it causes.
+const SMOOTHED_OVER: Duration = Duration::from_millis(693);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_secs(100);
+    const TENTH: Duration = Duration::from_millis(100);
+
+    fn signals(settings: Settings) -> Signals {
+        Signals::new(settings, Cores::default(), None).unwrap()
+    }
+
+    fn plug(name: &str, read: impl FnMut() -> f64 + Send + 'static) -> Box<dyn Signal> {
+        Box::new(Closure { name: name.to_owned(), capacity: 10.0, read })
+    }
+
+    fn counts(connections: u64, checks: u64) -> Counts {
+        Counts { connections: Some(connections), checks }
+    }
+
+    #[test]
+    fn limits_that_cannot_be_divided_by_are_refused() {
+        let refused = |limits| {
+            let settings = Settings { limits, ..Settings::default() };
+            Signals::new(settings, Cores::default(), None).err().map(|error| error.field)
+        };
+        for reserved in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(refused(Limits { reserved_cpu: Some(reserved), memory_bytes: None }), Some("reserved_cpu"));
+        }
+        assert_eq!(refused(Limits { reserved_cpu: None, memory_bytes: Some(0) }), Some("memory_limit"));
+        assert_eq!(refused(Limits { reserved_cpu: Some(0.5), memory_bytes: Some(1) }), None);
+    }
+
+    #[test]
+    fn what_the_program_says_of_the_machine_is_told_as_it_is() {
+        let said = Usage { utilization: Some(0.5), processors: None, runnable: Some(3.0) };
+        let mut signals = signals(Settings { usage: Some(Box::new(move || said)), ..Settings::default() });
+
+        let readings = signals.sample(NOW, counts(0, 0)).clone();
+
+        assert_eq!(signals.usage(), said);
+        assert_eq!((readings.cpu, readings.load_average), (Some(0.5), None));
+        assert_eq!((readings.memory, readings.delay), (None, None), "nobody looked");
+    }
+
+    #[test]
+    fn nonsense_of_the_program_does_not_leave() {
+        let said = Usage { utilization: Some(f64::NAN), processors: Some(0.0), runnable: Some(1.0) };
+        let mut signals = signals(Settings { usage: Some(Box::new(move || said)), ..Settings::default() });
+
+        let readings = signals.sample(NOW, counts(0, 0));
+
+        assert_eq!((readings.cpu, readings.load_average), (None, None));
+    }
+
+    #[test]
+    fn connections_and_checks_are_rates() {
+        let mut signals = signals(Settings::default());
+        assert_eq!(signals.sample(NOW, counts(7, 1000)).checks_per_second, None, "nothing to compare with");
+
+        let readings = signals.sample(NOW + TENTH, counts(17, 1001));
+
+        let near = |rate: Option<f64>, goal: f64| rate.is_some_and(|rate| (rate - goal).abs() < 1e-6);
+        assert!(near(readings.connections_per_second, 100.0), "{readings:?}");
+        assert!(near(readings.checks_per_second, 10.0), "{readings:?}");
+        let hidden = Counts { connections: None, checks: 0 };
+        let mut layer = self::signals(Settings::default());
+        layer.sample(NOW, hidden);
+        assert_eq!(layer.sample(NOW + TENTH, hidden).connections_per_second, None);
+    }
+
+    #[test]
+    fn a_plugged_signal_that_fails_is_left_out_counted_and_harms_no_other() {
+        let plugged = vec![plug("good", || 5.0), plug("bad", || f64::NAN), plug("worse", || panic!("no"))];
+        let mut signals = signals(Settings { plugged, ..Settings::default() });
+
+        signals.sample(NOW, counts(0, 0));
+        let readings = signals.sample(NOW + TENTH, counts(0, 0)).clone();
+
+        let expected = [("good", Some(0.5)), ("bad", None), ("worse", None)];
+        assert_eq!(readings.plugged, expected.map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(readings.plugged_failures, 4);
+        let why = |name| readings.left_out.iter().find(|(left_out, _)| left_out == name).map(|(_, why)| why.as_str());
+        assert_eq!((why("good"), why("worse")), (None, Some("it panicked")));
+        assert!(signals.said.contains("bad") && !signals.said.contains("good"));
+    }
+}
