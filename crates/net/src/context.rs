@@ -8,11 +8,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task;
 use std::time::Duration;
 
-use evenkeel_core::{Criticality, CustomerId, Kind, RequestMeta, Time};
+use evenkeel_core::{Criticality, CustomerId, Kind, Lot, RequestMeta, Time};
 use http::{Extensions, HeaderMap, Request};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -45,8 +45,20 @@ pub struct Context {
     pub attempt: Option<u8>,
     /// Who is billed.
     pub customer: Option<Arc<str>>,
+    /// What its root request drew: who of a criticality is refused first, the same at every hop and attempt.
+    pub lot: Option<Lot>,
     /// Shared by all clones of one served request's context; `None` in one made for a single call.
-    dont_retry: Option<Arc<AtomicBool>>,
+    request: Option<Arc<PerRequest>>,
+}
+
+/// What is remembered of a request that is being served.
+#[derive(Debug, Default)]
+struct PerRequest {
+    dont_retry: AtomicBool,
+    /// How much cheaper the task asks its answer to be.
+    degrade: AtomicU8,
+    /// How much cheaper it is.
+    degraded: AtomicU8,
 }
 
 tokio::task_local! {
@@ -59,7 +71,16 @@ pub type Scope<F> = TaskLocalFuture<Context, F>;
 impl Context {
     /// The context of a request that is being served: remembers a downstream *don't retry* for the answer (B17).
     pub fn serving() -> Self {
-        Context { dont_retry: Some(Arc::default()), ..Context::default() }
+        Context { request: Some(Arc::default()), ..Context::default() }
+    }
+
+    /// The same where the task asks for answers that are so much cheaper.
+    #[must_use]
+    pub(crate) fn asked_to_degrade(self, level: u8) -> Self {
+        if let Some(request) = &self.request {
+            request.degrade.store(level, Ordering::Relaxed);
+        }
+        self
     }
 
     /// The same with this criticality.
@@ -78,6 +99,12 @@ impl Context {
     #[must_use]
     pub fn with_customer(self, customer: impl Into<Arc<str>>) -> Self {
         Context { customer: Some(customer.into()), ..self }
+    }
+
+    /// The same with this lot: for calls that are to be refused or served together with others of the same one.
+    #[must_use]
+    pub fn with_lot(self, lot: Lot) -> Self {
+        Context { lot: Some(lot), ..self }
     }
 
     /// The scope the caller runs in, if any.
@@ -110,14 +137,46 @@ impl Context {
 
     /// Somebody downstream said that trying again makes it worse: our own caller is to hear it too.
     pub fn remember_dont_retry(&self) {
-        if let Some(flag) = &self.dont_retry {
-            flag.store(true, Ordering::Relaxed);
-        }
+        remember_dont_retry(self.request.as_deref());
     }
 
     /// Whether a call made on behalf of this request was told not to retry.
     pub fn dont_retry(&self) -> bool {
-        self.dont_retry.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+        self.request.as_ref().is_some_and(|request| request.dont_retry.load(Ordering::Relaxed))
+    }
+
+    /// How much cheaper the task that serves asks this answer to be (B1): 0 for not at all, up to 3. 0 outside of a
+    /// request that is being served.
+    ///
+    /// ```
+    /// # use evenkeel::Context;
+    /// let context = Context::current().unwrap_or_default();
+    /// let results = if context.degrade() >= 2 { 10 } else { 100 };
+    /// if results < 100 {
+    ///     context.mark_degraded(2);
+    /// }
+    /// ```
+    pub fn degrade(&self) -> u8 {
+        self.request.as_ref().map_or(0, |request| request.degrade.load(Ordering::Relaxed))
+    }
+
+    /// The answer is cheaper than asked, at this level: its head says so in `evenkeel-degraded`. Of several marks the
+    /// highest counts, and only those made before the handler returned its answer.
+    pub fn mark_degraded(&self, level: u8) {
+        if let Some(request) = &self.request {
+            request.degraded.fetch_max(level, Ordering::Relaxed);
+        }
+    }
+
+    /// How much cheaper the answer was marked to be.
+    pub(crate) fn degraded(&self) -> u8 {
+        self.request.as_ref().map_or(0, |request| request.degraded.load(Ordering::Relaxed))
+    }
+}
+
+fn remember_dont_retry(request: Option<&PerRequest>) {
+    if let Some(request) = request {
+        request.dont_retry.store(true, Ordering::Relaxed);
     }
 }
 
@@ -167,11 +226,13 @@ pub struct Resolved {
     pub attempt: u8,
     /// Who is billed.
     pub customer: Option<Arc<str>>,
+    /// What the root request drew, or, where this is the root, what was drawn for it.
+    pub lot: Lot,
     /// Neither the request nor a scope said how much it matters: in a process that serves, a context was lost.
     pub context_missing: bool,
     /// The request names a criticality nobody knows; it counts as not named.
     pub criticality_unknown: bool,
-    dont_retry: Option<Arc<AtomicBool>>,
+    request: Option<Arc<PerRequest>>,
 }
 
 impl Resolved {
@@ -184,6 +245,7 @@ impl Resolved {
             attempt: self.attempt,
             kind,
             customer,
+            lot: self.lot,
             ..RequestMeta::default()
         }
     }
@@ -193,6 +255,7 @@ impl Resolved {
     pub fn write(&self, now: Instant, headers: &mut HeaderMap) -> bool {
         headers::write_criticality(headers, self.criticality);
         headers::write_attempt(headers, self.attempt);
+        headers::write_lot(headers, self.lot);
         if let Some(deadline) = self.deadline {
             headers::write_timeout(headers, deadline.saturating_duration_since(now));
         }
@@ -201,20 +264,20 @@ impl Resolved {
 
     /// Tells the request being served, if there is one, that a call it made was told not to retry.
     pub fn remember_dont_retry(&self) {
-        if let Some(flag) = &self.dont_retry {
-            flag.store(true, Ordering::Relaxed);
-        }
+        remember_dont_retry(self.request.as_deref());
     }
 }
 
 /// Weighs the sources of one call: what the caller set on the request (a [`Context`] in its extensions, then its
 /// headers), then the inherited scope (a carried one before the sending task's), then the channel's defaults.
+/// `draw` gives a lot to a request that nobody gave one: a root.
 pub fn resolve(
     now: Instant,
     extensions: &Extensions,
     headers: &HeaderMap,
     inherited: Option<&Context>,
     defaults: Defaults,
+    draw: impl FnOnce() -> Lot,
 ) -> Resolved {
     let own = extensions.get::<Context>();
     let inherited = extensions.get().map(|Carried(context)| context).or(inherited);
@@ -233,14 +296,19 @@ pub fn resolve(
         .and_then(|context| context.customer.clone())
         .or_else(|| headers::read_customer(headers).map(Arc::from))
         .or_else(|| inherited.and_then(|context| context.customer.clone()));
+    let lot = own
+        .and_then(|context| context.lot)
+        .or_else(|| headers::read_lot(headers))
+        .or_else(|| inherited.and_then(|context| context.lot));
     Resolved {
         criticality: level.unwrap_or(defaults.criticality),
         deadline,
         attempt: headers::read_attempt(headers).unwrap_or(0),
         customer,
+        lot: lot.unwrap_or_else(draw),
         context_missing: scopes().next().is_none() && in_header.is_none(),
         criticality_unknown: named.is_err(),
-        dont_retry: scopes().find_map(|context| context.dont_retry.clone()),
+        request: scopes().find_map(|context| context.request.clone()),
     }
 }
 
