@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::task;
 use std::time::Duration;
 
-use evenkeel_core::{Criticality, CustomerId, Kind, RequestMeta, Time};
+use evenkeel_core::{Criticality, CustomerId, Kind, Lot, RequestMeta, Time};
 use http::{Extensions, HeaderMap, Request};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -46,6 +46,8 @@ pub struct Context {
     pub attempt: Option<u8>,
     /// Who is billed.
     pub customer: Option<Arc<str>>,
+    /// What its root request drew: who of a criticality is refused first, the same at every hop and attempt.
+    pub lot: Option<Lot>,
     /// Shared by all clones of one served request's context; `None` in one made for a single call.
     request: Option<Arc<meter::Task>>,
 }
@@ -69,6 +71,15 @@ impl Context {
         Context { request: Some(task), ..Context::default() }
     }
 
+    /// The same where the task asks for answers that are so much cheaper.
+    #[must_use]
+    pub(crate) fn asked_to_degrade(self, level: u8) -> Self {
+        if let Some(task) = &self.request {
+            task.request().degrade.store(level, Ordering::Relaxed);
+        }
+        self
+    }
+
     /// The same with this criticality.
     #[must_use]
     pub fn with_criticality(self, level: Criticality) -> Self {
@@ -85,6 +96,12 @@ impl Context {
     #[must_use]
     pub fn with_customer(self, customer: impl Into<Arc<str>>) -> Self {
         Context { customer: Some(customer.into()), ..self }
+    }
+
+    /// The same with this lot: for calls that are to be refused or served together with others of the same one.
+    #[must_use]
+    pub fn with_lot(self, lot: Lot) -> Self {
+        Context { lot: Some(lot), ..self }
     }
 
     /// The scope the caller runs in, if any.
@@ -136,6 +153,34 @@ impl Context {
     /// ```
     pub fn cost(&self) -> Option<Duration> {
         self.request.as_ref().map(|task| task.account().cost())
+    }
+
+    /// How much cheaper the task that serves asks this answer to be (B1): 0 for not at all, up to 3. 0 outside of a
+    /// request that is being served.
+    ///
+    /// ```
+    /// # use evenkeel::Context;
+    /// let context = Context::current().unwrap_or_default();
+    /// let results = if context.degrade() >= 2 { 10 } else { 100 };
+    /// if results < 100 {
+    ///     context.mark_degraded(2);
+    /// }
+    /// ```
+    pub fn degrade(&self) -> u8 {
+        self.request.as_ref().map_or(0, |task| task.request().degrade.load(Ordering::Relaxed))
+    }
+
+    /// The answer is cheaper than asked, at this level: its head says so in `evenkeel-degraded`. Of several marks the
+    /// highest counts, and only those made before the handler returned its answer.
+    pub fn mark_degraded(&self, level: u8) {
+        if let Some(task) = &self.request {
+            task.request().degraded.fetch_max(level, Ordering::Relaxed);
+        }
+    }
+
+    /// How much cheaper the answer was marked to be.
+    pub(crate) fn degraded(&self) -> u8 {
+        self.request.as_ref().map_or(0, |task| task.request().degraded.load(Ordering::Relaxed))
     }
 }
 
@@ -196,6 +241,8 @@ pub struct Resolved {
     pub attempt: u8,
     /// Who is billed.
     pub customer: Option<Arc<str>>,
+    /// What the root request drew, or, where this is the root, what was drawn for it.
+    pub lot: Lot,
     /// Neither the request nor a scope said how much it matters: in a process that serves, a context was lost.
     pub context_missing: bool,
     /// The request names a criticality nobody knows; it counts as not named.
@@ -213,6 +260,7 @@ impl Resolved {
             attempt: self.attempt,
             kind,
             customer,
+            lot: self.lot,
             ..RequestMeta::default()
         }
     }
@@ -222,6 +270,7 @@ impl Resolved {
     pub fn write(&self, now: Instant, headers: &mut HeaderMap) -> bool {
         headers::write_criticality(headers, self.criticality);
         headers::write_attempt(headers, self.attempt);
+        headers::write_lot(headers, self.lot);
         if let Some(deadline) = self.deadline {
             headers::write_timeout(headers, deadline.saturating_duration_since(now));
         }
@@ -236,12 +285,14 @@ impl Resolved {
 
 /// Weighs the sources of one call: what the caller set on the request (a [`Context`] in its extensions, then its
 /// headers), then the inherited scope (a carried one before the sending task's), then the channel's defaults.
+/// `draw` gives a lot to a request that nobody gave one: a root.
 pub fn resolve(
     now: Instant,
     extensions: &Extensions,
     headers: &HeaderMap,
     inherited: Option<&Context>,
     defaults: Defaults,
+    draw: impl FnOnce() -> Lot,
 ) -> Resolved {
     let own = extensions.get::<Context>();
     let inherited = extensions.get().map(|Carried(context)| context).or(inherited);
@@ -260,11 +311,16 @@ pub fn resolve(
         .and_then(|context| context.customer.clone())
         .or_else(|| headers::read_customer(headers).map(Arc::from))
         .or_else(|| inherited.and_then(|context| context.customer.clone()));
+    let lot = own
+        .and_then(|context| context.lot)
+        .or_else(|| headers::read_lot(headers))
+        .or_else(|| inherited.and_then(|context| context.lot));
     Resolved {
         criticality: level.unwrap_or(defaults.criticality),
         deadline,
         attempt: headers::read_attempt(headers).unwrap_or(0),
         customer,
+        lot: lot.unwrap_or_else(draw),
         context_missing: scopes().next().is_none() && in_header.is_none(),
         criticality_unknown: named.is_err(),
         request: scopes().find_map(|context| context.request.clone()),

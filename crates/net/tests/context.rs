@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::context::{Context, Defaults, InContext, Resolved, resolve, spawn, spawn_blocking};
 use evenkeel_core::Criticality::{self, Critical, CriticalPlus, Sheddable, SheddablePlus};
-use evenkeel_core::{CustomerId, Kind, Time};
+use evenkeel_core::{CustomerId, Kind, Lot, Time};
 use http::Request;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
@@ -193,7 +193,7 @@ async fn deadlines_come_from_the_request_then_the_scope_then_the_channel() {
 #[test]
 fn nothing_said_means_no_deadline() {
     let request = Request::new(());
-    let said = resolve(Instant::now(), request.extensions(), request.headers(), None, Defaults::default());
+    let said = resolve(Instant::now(), request.extensions(), request.headers(), None, Defaults::default(), || Lot(77));
 
     assert_eq!(said.deadline, None);
     assert_eq!(said.meta(evenkeel::clock::Clock::new(), Kind::Unary, CustomerId(0)).deadline, Time::NEVER);
@@ -227,6 +227,35 @@ fn each_hop_counts_its_own_tries_and_bills_the_same_customer() {
 }
 
 #[test]
+fn the_lot_comes_from_the_request_then_its_header_then_the_scope_and_is_drawn_only_at_the_root() {
+    let plain = Request::new(());
+    let header = Request::builder().header("evenkeel-lot", "2").body(()).unwrap();
+    let bad = Request::builder().header("evenkeel-lot", "65536").body(()).unwrap();
+    let mut both = Request::builder().header("evenkeel-lot", "2").body(()).unwrap();
+    both.extensions_mut().insert(Context::default().with_lot(Lot(1)));
+    let scope = Context::serving().with_lot(Lot(3));
+
+    assert_eq!(resolved(&both, Some(&scope)).lot, Lot(1));
+    assert_eq!(resolved(&header, Some(&scope)).lot, Lot(2));
+    assert_eq!(resolved(&bad, Some(&scope)).lot, Lot(3));
+    assert_eq!(resolved(&plain, Some(&scope)).lot, Lot(3));
+    assert_eq!(resolved(&plain, None).lot, Lot(77));
+
+    let call = resolved(&plain, Some(&scope));
+    assert_eq!(call.meta(evenkeel::clock::Clock::new(), Kind::Unary, CustomerId(0)).lot, Lot(3));
+    let mut sent = http::HeaderMap::new();
+    call.write(Instant::now(), &mut sent);
+    assert_eq!(sent.get("evenkeel-lot").unwrap(), "3");
+}
+
+#[test]
+fn nothing_is_to_be_cheaper_outside_of_a_request_that_is_served() {
+    assert_eq!(Context::default().degrade(), 0);
+    assert_eq!(Context::serving().degrade(), 0);
+    Context::default().mark_degraded(3);
+}
+
+#[test]
 fn a_downstream_dont_retry_reaches_the_request_being_served_through_any_clone() {
     let served = Context::serving();
     let mut request = Request::new(());
@@ -240,7 +269,7 @@ fn a_downstream_dont_retry_reaches_the_request_being_served_through_any_clone() 
 
 fn resolved(request: &Request<()>, inherited: Option<&Context>) -> Resolved {
     let defaults = Defaults { criticality: SheddablePlus, timeout: Some(Duration::from_secs(9)) };
-    resolve(Instant::now(), request.extensions(), request.headers(), inherited, defaults)
+    resolve(Instant::now(), request.extensions(), request.headers(), inherited, defaults, || Lot(77))
 }
 
 /// A body whose frames are the context they were polled in.

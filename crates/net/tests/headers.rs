@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel::wire::headers::{self, UnknownCriticality};
 use evenkeel::wire::names;
-use evenkeel_core::Criticality;
+use evenkeel_core::{Criticality, Cutoff, Hint, Lot};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 
@@ -141,6 +141,96 @@ fn any_value() -> impl Strategy<Value = HeaderValue> {
     (start, proptest::collection::vec(visible, 0..64)).prop_map(|(start, bytes)| {
         HeaderValue::from_bytes(&[start.as_bytes(), &bytes].concat()).expect("no control characters")
     })
+}
+
+#[test]
+fn lots_are_sixteen_bits_and_anything_else_is_none() {
+    let mut headers = HeaderMap::new();
+    for number in [0, 9, 10, 65_535] {
+        headers::write_lot(&mut headers, Lot(number));
+        assert_eq!(text(&headers, "evenkeel-lot"), Some(number.to_string().as_str()));
+        assert_eq!(headers::read_lot(&headers), Some(Lot(number)));
+    }
+    for bad in ["", "65536", "-1", "+1", "1.0", " 1", "1 ", "0x1", "lot", "99999999999999999999999", "1,2"] {
+        assert_eq!(headers::read_lot(&with("evenkeel-lot", bad)), None, "{bad}");
+    }
+    assert_eq!(headers::read_lot(&HeaderMap::new()), None);
+}
+
+#[test]
+fn what_was_held_is_four_numbers_the_least_critical_first() {
+    let mut headers = HeaderMap::new();
+    for held in [[0; 4], [1, 20, 300, 65_535], [u16::MAX; 4]] {
+        headers::write_held(&mut headers, held);
+        assert_eq!(headers::read_held(&headers), Some(held));
+    }
+    headers::write_held(&mut headers, [7, 0, 10, 100]);
+    assert_eq!(text(&headers, "evenkeel-held"), Some("7,0,10,100"));
+    assert_eq!(headers::read_held(&with("evenkeel-held", "1, 2 ,3,4")), Some([1, 2, 3, 4]));
+    for bad in ["", "1,2,3", "1,2,3,4,5", "1,2,3,", "1,2,3,65536", "1,-2,3,4", "a,b,c,d", ",,,", "1;2;3;4"] {
+        assert_eq!(headers::read_held(&with("evenkeel-held", bad)), None, "{bad}");
+    }
+}
+
+#[test]
+fn hints_are_a_cutoff_and_milliseconds_and_nonsense_is_none() {
+    let hint = |cutoff, millis| Hint { cutoff: Cutoff::new(cutoff), ttl: Duration::from_millis(millis) };
+    let table = [
+        (hint(0.0, 700), "0;700"),
+        (hint(1.25, 700), "1.25;700"),
+        (hint(2.0004, 1), "2.0004;1"),
+        (hint(3.9, 60_000), "3.9;60000"),
+        (hint(4.0, 10), "4;10"),
+        (hint(0.999_99, 5), "1;5"),
+    ];
+    for (said, expected) in table {
+        let mut headers = HeaderMap::new();
+        headers::write_admit(&mut headers, said);
+        assert_eq!(text(&headers, "evenkeel-admit"), Some(expected));
+        let read = headers::read_admit(&headers).expect("what was written");
+        assert!((read.cutoff.value() - said.cutoff.value()).abs() < 1e-4, "{expected}");
+        assert_eq!(read.ttl, said.ttl);
+    }
+    assert_eq!(headers::read_admit(&with("evenkeel-admit", "1.5 ; 20")), Some(hint(1.5, 20)));
+    let bad = [
+        "",
+        ";",
+        "1",
+        "1;",
+        ";1",
+        "4.0001;10",
+        "5;10",
+        "-1;10",
+        "NaN;10",
+        "inf;10",
+        "1e0;10",
+        ".5;10",
+        "1.;10",
+        "1.23456;10",
+        "1;0",
+        "1;-5",
+        "1;60001",
+        "1;18446744073709551616",
+        "1;10;10",
+        "99999999999;10",
+        "1,5;10",
+    ];
+    for bad in bad {
+        assert_eq!(headers::read_admit(&with("evenkeel-admit", bad)), None, "{bad}");
+    }
+    let mut far = HeaderMap::new();
+    headers::write_admit(&mut far, Hint { cutoff: Cutoff::EVERYTHING, ttl: Duration::MAX });
+    assert_eq!(text(&far, "evenkeel-admit"), Some("4;60000"));
+}
+
+#[test]
+fn a_degraded_answer_says_how_much() {
+    let mut headers = HeaderMap::new();
+    headers::write_degraded(&mut headers, 2);
+    assert_eq!((text(&headers, "evenkeel-degraded"), headers::read_degraded(&headers)), (Some("2"), Some(2)));
+    for bad in ["", "256", "-1", "much"] {
+        assert_eq!(headers::read_degraded(&with("evenkeel-degraded", bad)), None, "{bad}");
+    }
 }
 
 proptest! {

@@ -166,7 +166,7 @@ async fn what_cannot_be_divided_by_is_refused_at_start() {
 
 #[tokio::test]
 async fn a_source_of_the_program_replaces_the_machine_and_keeps_what_is_plugged_in() {
-    let usage = || Usage { utilization: Some(0.25), processors: Some(2.0), runnable: Some(3.0) };
+    let usage = || Usage { utilization: Some(0.25), processors: Some(2.0), runnable: Some(3.0), ..Usage::default() };
     let (_, handle) = start(Server::new().with_usage(usage).with_signal("a", 1.0, || 0.5)).await;
 
     until_read(&handle, "it is read", |read| read.cpu == Some(0.25)).await;

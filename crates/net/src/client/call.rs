@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::client::WAKE_MORE_AFTER;
-use evenkeel_core::{CustomerId, Kind, Outcome, Refusal};
+use evenkeel_core::{CustomerId, Kind, Lot, Outcome, Refusal};
 use tokio::time::Instant;
 
 use super::answer::{Counted, CountedBody, answered};
@@ -24,7 +24,8 @@ pub(super) async fn call(
 ) -> Result<http::Response<CountedBody>, CallError> {
     complete_uri(shared, request.uri_mut())?;
     let now = Instant::now();
-    let context = resolve(now, request.extensions(), request.headers(), scope, shared.defaults);
+    let draw = || shared.seat.with(shared, |_, rng| Lot::draw(rng));
+    let context = resolve(now, request.extensions(), request.headers(), scope, shared.defaults, draw);
     context.write(now, request.headers_mut());
     let (deadline, kind) = (context.deadline, kind_of(&request));
     let is_head = request.method() == http::Method::HEAD;

@@ -32,6 +32,9 @@ pub(crate) struct Request {
     pub(crate) account: Account,
     /// Somebody downstream said that trying again makes it worse.
     pub(crate) dont_retry: AtomicBool,
+    /// How much cheaper the task asks its answer to be, and how much cheaper it is.
+    pub(crate) degrade: AtomicU8,
+    pub(crate) degraded: AtomicU8,
     runners: Option<Arc<Runners>>,
 }
 
@@ -54,7 +57,13 @@ impl Request {
 impl Task {
     /// The first task of a request, which is not counted yet. Without `runners` none of its tasks ever is.
     pub fn of_request(runners: Option<Arc<Runners>>, factor: Factor) -> Arc<Self> {
-        let request = Request { account: Account::new(factor), dont_retry: AtomicBool::new(false), runners };
+        let request = Request {
+            account: Account::new(factor),
+            dont_retry: AtomicBool::new(false),
+            degrade: AtomicU8::new(0),
+            degraded: AtomicU8::new(0),
+            runners,
+        };
         Task::new(Whose::Own(request), OUT)
     }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::server::{Gate, ServerAction, Spent, Usage};
-use evenkeel_core::{InvalidConfig, Server as Brain, ServerConfig, ServerSnapshot, Time};
+use evenkeel_core::{CustomerId, InvalidConfig, Mode, Server as Brain, ServerConfig, ServerSnapshot, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::customers::Customers;
 use super::datagrams::DatagramSnapshot;
 use super::hub::Hub;
 use super::line::Queue;
@@ -24,6 +25,12 @@ pub(crate) enum Event {
     Stop,
     ClientsChanged,
     Closed,
+    /// Names without a number have been seen.
+    Customers,
+    /// Checked by whoever sends it.
+    Configure(Box<ServerConfig>),
+    SetAdmission(Mode),
+    Config(oneshot::Sender<ServerConfig>),
     Snapshot(oneshot::Sender<(ServerSnapshot, Option<DatagramSnapshot>)>),
     Readings(oneshot::Sender<Readings>),
 }
@@ -40,6 +47,8 @@ pub(crate) struct Driver {
     brain: Brain,
     hub: Arc<Hub>,
     reports: Arc<Reports>,
+    customers: Arc<Customers>,
+    customers_full: bool,
     clock: Clock,
     stage: watch::Sender<Stage>,
     signals: Signals,
@@ -56,6 +65,7 @@ impl Driver {
         clock: Clock,
         config: ServerConfig,
         hub: Arc<Hub>,
+        customers: Arc<Customers>,
         stage: watch::Sender<Stage>,
         (signals, cores): (Settings, Cores),
         factor: Factor,
@@ -63,10 +73,23 @@ impl Driver {
         let now = clock.now();
         let brain = Brain::new(now, config)?;
         let signals = Signals::new(signals, cores, Some(Arc::clone(brain.gate().running())))?;
-        let queue = Arc::new(Queue::new(Arc::clone(brain.gate()), clock));
-        let (reports, remainder) = (Arc::new(Reports::new()), Remainder::default());
-        let booked = (now, Ledger::read(), of_process());
-        Ok(Driver { brain, hub, reports, clock, stage, signals, queue, factor, remainder, booked, sample_at: now })
+        // Those with a quota have a number from the start.
+        customers.publish(brain.customers(), false);
+        Ok(Driver {
+            queue: Arc::new(Queue::new(Arc::clone(brain.gate()), clock)),
+            brain,
+            hub,
+            reports: Arc::new(Reports::new()),
+            customers,
+            customers_full: false,
+            clock,
+            stage,
+            signals,
+            factor,
+            remainder: Remainder::default(),
+            booked: (now, Ledger::read(), of_process()),
+            sample_at: now,
+        })
     }
 
     pub(crate) fn gate(&self) -> Arc<Gate> {
@@ -143,12 +166,36 @@ impl Driver {
             Event::Stop => self.brain.handle_stop(now),
             Event::ClientsChanged => self.brain.handle_clients(now, self.hub.clients()),
             Event::Closed => self.brain.handle_closed(now),
+            Event::Customers => {
+                for name in self.customers.take_asked() {
+                    self.customers_full |= self.brain.handle_customer(&name) == CustomerId::default();
+                }
+                self.customers.publish(self.brain.customers(), self.customers_full);
+            }
+            Event::Configure(mut config) => {
+                // Requests in flight are metered by the one it began with.
+                config.admission.cpu_factor = self.factor.value();
+                self.configure(now, *config);
+            }
+            Event::SetAdmission(mode) => {
+                let mut config = self.brain.config().clone();
+                config.admission.modes.all = mode;
+                self.configure(now, config);
+            }
+            Event::Config(answer) => drop(answer.send(self.brain.config().clone())),
             Event::Snapshot(answer) => {
                 let datagrams = self.hub.desk().map(|desk| desk.snapshot());
                 drop(answer.send((self.brain.snapshot(now), datagrams)));
             }
             Event::Readings(answer) => drop(answer.send(self.signals.readings().clone())),
         }
+    }
+
+    fn configure(&mut self, now: Time, config: ServerConfig) {
+        if let Err(error) = self.brain.handle_config(now, config) {
+            tracing::error!(%error, "settings that were checked are not possible: the old ones stay");
+        }
+        self.customers.publish(self.brain.customers(), self.customers_full);
     }
 
     fn act(&mut self) {

@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use evenkeel_core::ServerSnapshot;
+use evenkeel_core::{InvalidConfig, Mode, ServerConfig, ServerSnapshot};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::datagrams::DatagramSnapshot;
 use super::driver::{Event, Stage};
+use super::identity::{Disbelief, IdentitySnapshot};
 use super::serve::Door;
 use super::signals::Readings;
 
@@ -19,6 +20,7 @@ pub struct Handle {
     pub(crate) stage: watch::Receiver<Stage>,
     /// Of a layer, which nobody else may hold yet, or any more.
     pub(crate) door: Option<Arc<Door>>,
+    pub(crate) disbelief: Arc<Disbelief>,
     /// Whether [`Handle::drained`] listens for SIGTERM.
     pub(crate) on_sigterm: bool,
 }
@@ -37,6 +39,41 @@ impl Handle {
     /// Drains and stops, as SIGTERM does.
     pub fn stop(&self) {
         self.tell(Event::Stop);
+    }
+
+    /// Other settings from now on, all of them or, where one is not possible, none. Requests that were let in before are
+    /// not touched. Settings of clients without a connection ([`ServerConfig::peers`]) hold from the next start on.
+    ///
+    /// ```
+    /// # use evenkeel::server::Handle;
+    /// # use evenkeel_core::{InvalidConfig, ServerConfig};
+    /// fn tune(handle: &Handle) -> Result<(), InvalidConfig> {
+    ///     let mut config = ServerConfig::default();
+    ///     config.admission.slots = 2.0;
+    ///     handle.configure(config)
+    /// }
+    /// ```
+    pub fn configure(&self, config: ServerConfig) -> Result<(), InvalidConfig> {
+        config.check()?;
+        self.tell(Event::Configure(Box::new(config)));
+        Ok(())
+    }
+
+    /// The switch for everything that can refuse: `Off` or `Observe` lets all in until it is `On` again.
+    pub fn set_admission(&self, mode: Mode) {
+        self.tell(Event::SetAdmission(mode));
+    }
+
+    /// The settings in force; `None` once it has stopped.
+    pub async fn config(&self) -> Option<ServerConfig> {
+        let (answer, wait) = oneshot::channel();
+        self.events.send(Event::Config(answer)).ok()?;
+        wait.await.ok()
+    }
+
+    /// What requests said and was not believed.
+    pub fn identities(&self) -> IdentitySnapshot {
+        self.disbelief.snapshot()
     }
 
     /// How the server is, as plain data; `None` once it has stopped.

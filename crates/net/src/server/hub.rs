@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use evenkeel_core::server::Clients;
-use evenkeel_core::{Announcement, Readiness};
+use evenkeel_core::{Announcement, LastHint, Readiness};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::datagrams::Desk;
 use super::driver::Event;
+use super::identity::Standing;
 use super::signals::Counts;
 use crate::body::{BoxBody, boxed};
 use crate::frames::{FrameSender, Frames};
@@ -203,12 +204,18 @@ impl Hub {
         self.checks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Somebody has connected.
-    pub(crate) fn meet(self: &Arc<Self>) -> Arc<Peer> {
+    /// Somebody has connected, of whom so much is believed.
+    pub(crate) fn meet(self: &Arc<Self>, standing: Standing) -> Arc<Peer> {
         self.met.fetch_add(1, Ordering::Relaxed);
         self.state().strangers += 1;
         self.tell_if_leaving();
-        Arc::new(Peer { hub: Arc::clone(self), spoke: AtomicBool::new(false), watching: AtomicU32::new(0) })
+        Arc::new(Peer {
+            hub: Arc::clone(self),
+            standing,
+            told: LastHint::default(),
+            spoke: AtomicBool::new(false),
+            watching: AtomicU32::new(0),
+        })
     }
 
     /// Answers a request for our watch stream.
@@ -298,6 +305,10 @@ impl Hub {
 #[derive(Debug)]
 pub(crate) struct Peer {
     hub: Arc<Hub>,
+    /// What is believed of it.
+    pub(crate) standing: Standing,
+    /// What it was told of admission last.
+    pub(crate) told: LastHint,
     spoke: AtomicBool,
     /// Its streams of ours, plus [`ONCE`] if there ever was one; changed under the hub's lock.
     watching: AtomicU32,

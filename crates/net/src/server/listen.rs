@@ -9,6 +9,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
+use super::identity::PeerInfo;
 use crate::udp::{Datagrams, Udp};
 
 /// Takes connections: TCP, or what a test puts in its place.
@@ -34,6 +35,12 @@ pub trait Accept: Send {
 
     /// The next connection. Dropped before it ends it must lose none. An error is tried again a little later.
     fn accept(&mut self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// Who is at the other end, as far as it is known: a listener that authenticates says so here. Asked once for each
+    /// connection, before anything of it is read. Default: nothing is known.
+    fn peer(_stream: &Self::Stream) -> PeerInfo {
+        PeerInfo::default()
+    }
 
     /// The stream as one that any runtime can take up, for [`per_core`](super::Server::per_core); streams that cannot
     /// be moved are served by the caller's runtime.
@@ -124,6 +131,11 @@ impl Accept for TcpListener {
         // Fails only on sockets that are closed already.
         drop(crate::socket::prepare(&stream));
         Ok(TokioIo::new(stream))
+    }
+
+    fn peer(stream: &TokioIo<TcpStream>) -> PeerInfo {
+        // Fails only on sockets that are closed already.
+        PeerInfo { address: stream.inner().peer_addr().ok(), authenticated: None }
     }
 
     fn detach(stream: TokioIo<TcpStream>) -> io::Result<Detached<TokioIo<TcpStream>>> {

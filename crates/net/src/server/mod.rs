@@ -11,19 +11,23 @@ mod beginning;
 mod body;
 mod connection;
 mod cores;
+mod customers;
 mod datagrams;
 mod driver;
 mod handle;
 mod health;
 mod hub;
+mod identity;
 mod layer;
 mod line;
 mod listen;
+mod methods;
 mod refused;
 mod report;
 mod seat;
 mod serve;
 mod signals;
+mod trusted;
 
 use std::fmt;
 use std::future::Future;
@@ -31,7 +35,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use evenkeel_core::server::Usage;
-use evenkeel_core::{InvalidConfig, ServerConfig};
+use evenkeel_core::{Criticality, InvalidConfig, ServerConfig};
 use hyper::body::Incoming;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -39,10 +43,12 @@ use tokio::task::JoinSet;
 pub use body::Answer;
 pub use datagrams::DatagramSnapshot;
 pub use handle::Handle;
+pub use identity::{Identify, Identity, IdentitySnapshot, PeerInfo};
 pub use layer::{Layer, Layered, layer};
 pub use listen::{Accept, Detached, Listen};
 pub use serve::Serving;
 pub use signals::{Readings, Signal};
+pub use trusted::{BadNetwork, Network, Trusted};
 
 pub use crate::wire::datagram::{BadSecret, Secret};
 
@@ -51,12 +57,15 @@ use crate::clock::Clock;
 use crate::meter::{self, Factor, Runners};
 use connection::connection;
 use cores::Cores;
+use customers::Customers;
 use datagrams::Offer;
 use driver::{Driver, Event, Stage};
 use handle::reached;
 use health::Health;
 use hub::{Connections, Hub};
+use identity::Beliefs;
 use layer::Engine;
+use methods::Methods;
 use serve::{Door, Served};
 use signals::{Closure, Settings};
 
@@ -82,6 +91,7 @@ pub struct Server {
     datagrams: Offer,
     process: Option<u64>,
     cpu_factor: f64,
+    beliefs: Beliefs,
 }
 
 /// When a server becomes ready.
@@ -106,6 +116,7 @@ impl Default for Server {
             datagrams: Offer::Drawn,
             process: None,
             cpu_factor: 1.0,
+            beliefs: Beliefs::default(),
         }
     }
 }
@@ -251,9 +262,33 @@ impl Server {
         Server { cpu_factor: factor, ..self }
     }
 
+    /// Tells customers by their connections. Default: whoever the listener has authenticated is billed by that name.
+    #[must_use]
+    pub fn with_identity(mut self, identify: impl Identify + 'static) -> Self {
+        self.beliefs.identify = Some(Arc::new(identify));
+        self
+    }
+
+    /// Whose `evenkeel-customer` is believed; from others it is taken off the request and counted. Default:
+    /// [`Trusted::Loopback`]. A [layer](Server::layer) does not know where its requests come from: it believes nobody's,
+    /// unless everybody is trusted.
+    #[must_use]
+    pub fn trust_customers_of(mut self, trusted: Trusted) -> Self {
+        self.beliefs.trusted = trusted;
+        self
+    }
+
+    /// No request matters more than this, whatever it says: what says more is lowered and counted. Default: no limit.
+    #[must_use]
+    pub fn with_criticality_ceiling(mut self, most: Criticality) -> Self {
+        self.beliefs.criticality_most = Some(most);
+        self
+    }
+
     /// What tells it that it is ready, a lame duck, or to stop.
     pub fn handle(&self) -> Handle {
-        Handle { events: self.events.0.clone(), stage: self.stage.1.clone(), door: None, on_sigterm: false }
+        let (events, stage) = (self.events.0.clone(), self.stage.1.clone());
+        Handle { events, stage, door: None, disbelief: Arc::clone(&self.beliefs.disbelief), on_sigterm: false }
     }
 
     /// Only the layer, for a server the program already has: see [`layer()`]. Where connections are accepted, and on
@@ -261,6 +296,7 @@ impl Server {
     pub fn layer(self) -> Result<(Layer, Handle), InvalidConfig> {
         let Server { on_sigterm, .. } = self;
         let (events, stage) = (self.events.0.clone(), self.stage.1.clone());
+        let disbelief = Arc::clone(&self.beliefs.disbelief);
         let Parts { mut door, driver, inbox, warm, .. } = self.parts(Connections::Hidden)?;
         let hub = Arc::clone(&door.hub);
         door.engine = Some(Engine::new(async move {
@@ -277,7 +313,7 @@ impl Server {
             }
         }));
         let door = Arc::new(door);
-        Ok((Layer::new(Arc::clone(&door)), Handle { events, stage, door: Some(door), on_sigterm }))
+        Ok((Layer::new(Arc::clone(&door)), Handle { events, stage, door: Some(door), disbelief, on_sigterm }))
     }
 
     /// Serves until it has stopped: every request that arrived was answered, as far as `drain_most` allows.
@@ -295,6 +331,7 @@ impl Server {
         let (offer, peers) = (self.datagrams.clone(), self.config.peers.clone());
         let Parts { door, driver, inbox, warm, events, stage, busy } = self.parts(Connections::Told)?;
         let (hub, gate, clock) = (Arc::clone(&door.hub), Arc::clone(&door.gate), door.clock);
+        let beliefs = door.beliefs.clone();
         let prototype = Served { door: Arc::new(door), peer: None, inner: service };
         let watching = stage.clone();
         let serve_one = move |peer| (Served { peer: Some(peer), ..prototype.clone() }, watching.clone());
@@ -320,7 +357,7 @@ impl Server {
         driving.spawn(driver.run(inbox));
         warming.spawn(warm);
         let answering = datagrams::open(&listener, offer, peers, clock, (&hub, &gate));
-        let accepting = Accepting { listener, hub, cores, connections: JoinSet::new(), answering };
+        let accepting = Accepting { listener, hub, beliefs, cores, connections: JoinSet::new(), answering };
         let serve = move |stream, peer| {
             let (served, stage) = serve_one(peer);
             connection(stream, served, stage)
@@ -343,7 +380,10 @@ impl Server {
         let hub = Arc::new(Hub::new(events.clone(), connections, process));
         let busy = signals::Cores::default();
         let signals = (self.signals, Arc::clone(&busy));
-        let mut driver = Driver::new(clock, self.config, Arc::clone(&hub), stage, signals, factor)?;
+        let customers = Arc::new(Customers::new(events.clone()));
+        let mut config = self.config;
+        config.admission.cpu_factor = factor.value();
+        let mut driver = Driver::new(clock, config, Arc::clone(&hub), Arc::clone(&customers), stage, signals, factor)?;
         if matches!(self.warming, Warming::AtOnce) {
             driver.begin_ready();
         }
@@ -352,7 +392,20 @@ impl Server {
         let (queue, runners) = (driver.queue(), Arc::new(Runners::new(Arc::clone(gate.running()))));
         let waiting = Arc::clone(&queue);
         runners.call_when_free(move || waiting.call());
-        let door = Door { gate, hub, health, reports, clock, queue, runners, factor, engine: None };
+        let door = Door {
+            gate,
+            hub,
+            health,
+            reports,
+            clock,
+            queue,
+            runners,
+            factor,
+            beliefs: self.beliefs,
+            customers,
+            methods: Methods::default(),
+            engine: None,
+        };
         let (warming, tell) = (self.warming, events.clone());
         let warm = Box::pin(async move {
             if let Warming::First(work) = warming {
@@ -386,6 +439,7 @@ struct Parts {
 struct Accepting<L> {
     listener: L,
     hub: Arc<Hub>,
+    beliefs: Beliefs,
     cores: Option<Cores>,
     connections: JoinSet<()>,
     /// Answers datagrams, if there are any.
@@ -426,7 +480,7 @@ impl<L: Accept> Accepting<L> {
                 },
             }
         }
-        let Accepting { listener, hub: _, cores, mut connections, mut answering } = self;
+        let Accepting { listener, hub: _, beliefs: _, cores, mut connections, mut answering } = self;
         // Whoever takes over the port wants it for datagrams too.
         answering.shutdown().await;
         drop(listener);
@@ -449,7 +503,7 @@ impl<L: Accept> Accepting<L> {
         F: Fn(L::Stream, Arc<hub::Peer>) -> Fut,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let peer = self.hub.meet();
+        let peer = self.hub.meet(self.beliefs.standing(&L::peer(&stream)));
         let detached = if self.cores.is_some() { L::detach(stream) } else { Ok(Detached::Bound(stream)) };
         match (detached, &mut self.cores) {
             (Ok(Detached::Free(stream)), Some(cores)) => cores.deal((stream, peer)),

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use evenkeel_core::server::{Admission, Entry, Gate, Refused};
-use evenkeel_core::{CustomerId, Kind, Outcome, Rng};
+use evenkeel_core::{Criticality, Kind, Lot, Outcome, RequestMeta};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -15,10 +15,13 @@ use tokio::time::{Instant, Sleep};
 use tower_service::Service;
 
 use super::body::{Answer, Answered, ServedBody};
+use super::customers::Customers;
 use super::health::{Health, grpc_answer};
 use super::hub::{Hub, Peer};
+use super::identity::Beliefs;
 use super::layer::Engine;
 use super::line::{Queue, Standing};
+use super::methods::{Methods, Unknown};
 use super::refused::{expired, refused};
 use super::report::Reports;
 use crate::body::{BoxBody, BoxError};
@@ -41,6 +44,9 @@ pub(crate) struct Door {
     pub(crate) runners: Arc<Runners>,
     /// What their CPU time is worth.
     pub(crate) factor: Factor,
+    pub(crate) beliefs: Beliefs,
+    pub(crate) customers: Arc<Customers>,
+    pub(crate) methods: Methods,
     /// What drives the brain of a layer; a server drives its own.
     pub(crate) engine: Option<Engine>,
 }
@@ -98,7 +104,7 @@ impl<S> Served<S> {
                 if let Some(peer) = &self.peer {
                     peer.on_request();
                 }
-                Serving { state: admit(door, inner, request, of) }
+                Serving { state: admit(door, self.peer.clone(), inner, request, of) }
             }
         }
     }
@@ -123,22 +129,36 @@ where
 }
 
 /// The gate.
-fn admit<S, R>(door: Arc<Door>, inner: S, request: Request<R>, of: Answered) -> State<S, R>
+fn admit<S, R>(door: Arc<Door>, peer: Option<Arc<Peer>>, inner: S, mut request: Request<R>, of: Answered) -> State<S, R>
 where
     S: Service<Request<R>>,
     R: Body,
 {
     let now = Instant::now();
-    let resolved = resolve(now, request.extensions(), request.headers(), None, Defaults::default());
-    let meta = resolved.meta(door.clock, Kind::Unary, CustomerId::default());
+    let draw = || super::seat::with(|_, rng| Lot::draw(rng));
+    let mut resolved = resolve(now, request.extensions(), request.headers(), None, Defaults::default(), draw);
+    door.beliefs.apply(peer.as_ref().map(|peer| &peer.standing), &mut request, &mut resolved);
+    let (method, new_method) = door.methods.number_of(request.uri(), of.is_grpc);
+    let customer = door.customers.number_of(resolved.customer.as_deref());
+    let meta = RequestMeta { method, ..resolved.meta(door.clock, Kind::Unary, customer) };
     let began = door.clock.time_of(now);
-    let entry = match super::seat::with(|local, rng: &mut Rng| door.gate.admit(local, began, &meta, rng)) {
+    let entry = super::seat::with(|local, rng| {
+        if let Some(held) = headers::read_held(request.headers()) {
+            door.gate.count_held(local, held, rng);
+        }
+        door.gate.admit(local, began, &meta, rng)
+    });
+    let entry = match entry {
         Ok(entry) => entry,
-        Err(refusal) => return State::Refused { response: Some(refused(refusal.reason, of.is_grpc)), door, of },
+        Err(refusal) => {
+            let response = super::seat::with(|_, rng| refused(&refusal, meta.criticality, of.is_grpc, rng));
+            return State::Refused { response: Some(response), door, of };
+        }
     };
     meter::on_bytes(request.body().size_hint().lower());
     let task = meter::Task::of_request(Some(Arc::clone(&door.runners)), door.factor);
-    let mut context = Context::served_by(Arc::clone(&task)).with_criticality(resolved.criticality);
+    let context = Context::served_by(Arc::clone(&task)).asked_to_degrade(door.gate.degrade());
+    let mut context = context.with_criticality(resolved.criticality).with_lot(resolved.lot);
     context.deadline = resolved.deadline;
     context.attempt = Some(resolved.attempt);
     context.customer = resolved.customer;
@@ -151,7 +171,8 @@ where
         Entry::Wait(waiting) => (None, Some(door.queue.enter(waiting))),
     };
     let handled = Metered::new(Arc::clone(&task), handled);
-    let admitted = Some(Admitted { door, admission, task });
+    let criticality = resolved.criticality;
+    let admitted = Some(Admitted { door, admission, task, peer, criticality, new_method });
     State::Admitted { handled, deadline: resolved.deadline, timer: None, standing, admitted, of }
 }
 
@@ -242,7 +263,8 @@ where
                 let called = called(standing, admitted, cx);
                 if let Poll::Ready(Err(refusal)) = called {
                     let admitted = admitted.take().expect("a future is not polled after its end");
-                    let mut response = refused(refusal.reason, of.is_grpc);
+                    let of_class = admitted.criticality;
+                    let mut response = super::seat::with(|_, rng| refused(&refusal, of_class, of.is_grpc, rng));
                     admitted.door.sign(response.headers_mut(), *of);
                     return Poll::Ready(Ok(response.map(|body| Answer::Ours { body })));
                 }
@@ -303,8 +325,19 @@ fn answered_by_handler<B: Body, E>(
     };
     let verdict = outcome::outcome_of(response.status(), response.headers());
     let door = &admitted.door;
+    let degraded = context.degraded();
+    if degraded > 0 {
+        headers::write_degraded(response.headers_mut(), degraded);
+        super::seat::with(|local, _| door.gate.count_degraded(local));
+    }
     door.reports.in_head(door.clock.now(), &door.gate, response.headers_mut(), of.is_grpc);
     door.sign(response.headers_mut(), of);
+    if let Some(unknown) = &admitted.new_method {
+        door.methods.answered(unknown, &response);
+    }
+    if let Some(hint) = admitted.peer.as_ref().and_then(|peer| door.gate.hint(door.clock.now(), &peer.told)) {
+        headers::write_admit(response.headers_mut(), hint);
+    }
     Ok(response.map(|body| {
         let body = InContext::after_handler(context, body);
         Answer::Handlers { body: ServedBody::new(body, admitted, verdict, of) }
@@ -317,6 +350,11 @@ pub(crate) struct Admitted {
     pub(crate) door: Arc<Door>,
     admission: Option<Admission>,
     task: Arc<meter::Task>,
+    /// Whom it is served to, where connections are ours.
+    peer: Option<Arc<Peer>>,
+    criticality: Criticality,
+    /// What was asked for, where that has no number yet.
+    new_method: Option<Unknown>,
 }
 
 impl Admitted {

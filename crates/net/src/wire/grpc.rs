@@ -155,6 +155,8 @@ pub fn trailers_of(code: &'static str, message: &str) -> HeaderMap {
 pub const DEADLINE_EXCEEDED: &str = "4";
 /// No such thing here.
 pub const NOT_FOUND: &str = "5";
+/// A quota or a service is used up.
+pub const RESOURCE_EXHAUSTED: &str = "8";
 /// Something is broken.
 pub const INTERNAL: &str = "13";
 /// Not now, or not here.

@@ -1,11 +1,12 @@
-//! Headers of a request: criticality, deadline, attempt, customer.
+//! Headers of a request: criticality, deadline, attempt, customer, lot, what was held back. And what admission says on
+//! answers: hints and how much cheaper they are.
 //!
 //! Names belong to gRPC, Envoy or W3C where these have one. A bad value counts as absent and never fails a request.
 //! Writers look at the request's own `content-type` to know which protocol's names to use.
 
 use std::time::Duration;
 
-use evenkeel_core::{Criticality, Readiness};
+use evenkeel_core::{Criticality, Cutoff, Hint, Lot, Readiness};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, InvalidHeaderValue};
 
 use super::{names, visible};
@@ -138,6 +139,108 @@ pub fn write_customer(headers: &mut HeaderMap, customer: &str) -> Result<(), Inv
     Ok(())
 }
 
+/// What the root request drew.
+pub fn read_lot(headers: &HeaderMap) -> Option<Lot> {
+    parse_u16(headers.get(names::LOT)?.as_bytes()).map(Lot)
+}
+
+/// Says what the root request drew.
+pub fn write_lot(headers: &mut HeaderMap, Lot(number): Lot) {
+    headers.insert(names::LOT, HeaderValue::from(number));
+}
+
+/// What the client held back, by [`Criticality::index`].
+pub fn read_held(headers: &HeaderMap) -> Option<[u16; 4]> {
+    let mut numbers = headers.get(names::HELD)?.as_bytes().split(|byte| *byte == b',');
+    let mut held = [0; 4];
+    for count in &mut held {
+        *count = parse_u16(numbers.next()?.trim_ascii())?;
+    }
+    numbers.next().is_none().then_some(held)
+}
+
+/// Says what was held back, by [`Criticality::index`].
+pub fn write_held(headers: &mut HeaderMap, held: [u16; 4]) {
+    let mut text = Text::default();
+    for (place, count) in held.into_iter().enumerate() {
+        if place > 0 {
+            text.push(b',');
+        }
+        text.push_number(u32::from(count));
+    }
+    headers.insert(names::HELD, text.value());
+}
+
+/// What the task that answered admits now. A cutoff above 4, more than four decimals, or a time that no task may be
+/// believed for is nonsense.
+pub fn read_admit(headers: &HeaderMap) -> Option<Hint> {
+    let value = headers.get(names::ADMIT)?.as_bytes();
+    let semicolon = value.iter().position(|byte| *byte == b';')?;
+    let cutoff = parse_decimal(value[..semicolon].trim_ascii()).filter(|parts| *parts <= CUTOFF_MOST)?;
+    let millis = parse_number(value[semicolon + 1..].trim_ascii()).filter(|millis| (1..=TTL_MOST).contains(millis))?;
+    let cutoff = Cutoff::new(f64::from(cutoff) / f64::from(DECIMALS));
+    Some(Hint { cutoff, ttl: Duration::from_millis(millis) })
+}
+
+/// Says what this task admits now; the time as whole milliseconds, from 1 to a minute.
+pub fn write_admit(headers: &mut HeaderMap, hint: Hint) {
+    let cutoff = (hint.cutoff.value() * f64::from(DECIMALS)).round() as u32;
+    let millis = hint.ttl.as_millis().clamp(1, u128::from(TTL_MOST)) as u32;
+    let mut text = Text::default();
+    text.push_number(cutoff / DECIMALS);
+    let mut fraction = cutoff % DECIMALS;
+    if fraction > 0 {
+        text.push(b'.');
+    }
+    while fraction > 0 {
+        fraction *= 10;
+        text.push(b'0' + (fraction / DECIMALS) as u8);
+        fraction %= DECIMALS;
+    }
+    text.push(b';');
+    text.push_number(millis);
+    headers.insert(names::ADMIT, text.value());
+}
+
+/// How much cheaper than asked an answer is; 0 says not at all.
+pub fn read_degraded(headers: &HeaderMap) -> Option<u8> {
+    parse_u16(headers.get(names::DEGRADED)?.as_bytes())?.try_into().ok()
+}
+
+/// Says how much cheaper than asked the answer is.
+pub fn write_degraded(headers: &mut HeaderMap, level: u8) {
+    headers.insert(names::DEGRADED, HeaderValue::from(u16::from(level)));
+}
+
+/// A short value, put together without a detour: refusals must be cheap.
+#[derive(Default)]
+struct Text {
+    bytes: [u8; TEXT_MOST],
+    length: usize,
+}
+
+impl Text {
+    fn push(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
+        self.length += 1;
+    }
+
+    fn push_number(&mut self, number: u32) {
+        let mut unit = 1;
+        while number / unit >= 10 {
+            unit *= 10;
+        }
+        while unit > 0 {
+            self.push(b'0' + (number / unit % 10) as u8);
+            unit /= 10;
+        }
+    }
+
+    fn value(&self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.bytes[..self.length]).expect("digits and marks fit any header")
+    }
+}
+
 /// The value of our key in a list of baggage.
 fn baggage_value(list: &[u8]) -> Option<&[u8]> {
     list.split(|byte| *byte == b',').find_map(|member| member_value(member.trim_ascii()))
@@ -194,6 +297,22 @@ fn parse_number(digits: &[u8]) -> Option<u64> {
     })
 }
 
+fn parse_u16(digits: &[u8]) -> Option<u16> {
+    parse_number(digits).and_then(|number| u16::try_from(number).ok())
+}
+
+/// Digits with at most four decimals, in parts of [`DECIMALS`].
+fn parse_decimal(text: &[u8]) -> Option<u32> {
+    let mut halves = text.splitn(2, |byte| *byte == b'.');
+    let whole = u32::try_from(parse_number(halves.next()?)?).ok()?.checked_mul(DECIMALS)?;
+    let Some(decimals) = halves.next() else { return Some(whole) };
+    if decimals.len() > DECIMAL_PLACES {
+        return None;
+    }
+    let places = (DECIMAL_PLACES - decimals.len()) as u32;
+    whole.checked_add(parse_number(decimals)? as u32 * 10_u32.pow(places))
+}
+
 const GRPC_TYPE: &[u8] = b"application/grpc";
 /// What W3C obliges everybody to carry; longer lists may be cut, so nothing is added to them.
 const BAGGAGE_MAX: usize = 8192;
@@ -213,3 +332,11 @@ const TIMEOUT_UNITS: [(u8, u64); 6] = [
     (b'H', 3_600_000_000_000),
 ];
 const TIMEOUT_COARSEST: (u8, u64) = TIMEOUT_UNITS[5];
+/// Of a cutoff: finer than what two tasks could tell apart.
+const DECIMAL_PLACES: usize = 4;
+const DECIMALS: u32 = 10_000;
+const CUTOFF_MOST: u32 = 4 * DECIMALS;
+/// What a hint may be believed for, in milliseconds: as long as the setting of a server allows.
+const TTL_MOST: u64 = 60_000;
+/// Four numbers of five digits with commas; a hint is shorter.
+const TEXT_MOST: usize = 23;

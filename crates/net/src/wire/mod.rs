@@ -1,6 +1,7 @@
 //! What travels: names and forms of everything that goes over the wire.
 
 pub mod datagram;
+pub(crate) mod details;
 pub mod grpc;
 pub mod headers;
 pub mod names;

@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn what_the_program_says_of_the_machine_is_told_as_it_is() {
-        let said = Usage { utilization: Some(0.5), processors: None, runnable: Some(3.0) };
+        let said = Usage { utilization: Some(0.5), processors: None, runnable: Some(3.0), ..Usage::default() };
         let mut signals = signals(Settings { usage: Some(Box::new(move || said)), ..Settings::default() });
 
         let readings = signals.sample(NOW, counts(0, 0)).clone();
@@ -253,7 +253,8 @@ mod tests {
 
     #[test]
     fn nonsense_of_the_program_does_not_leave() {
-        let said = Usage { utilization: Some(f64::NAN), processors: Some(0.0), runnable: Some(1.0) };
+        let said =
+            Usage { utilization: Some(f64::NAN), processors: Some(0.0), runnable: Some(1.0), ..Usage::default() };
         let mut signals = signals(Settings { usage: Some(Box::new(move || said)), ..Settings::default() });
 
         let readings = signals.sample(NOW, counts(0, 0));
