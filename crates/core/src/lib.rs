@@ -63,7 +63,7 @@ pub mod server;
 
 pub use client::{
     Action, BackendId, BackendList, BackendSpec, BackendState, BadBackends, Checked, Client, ClientConfig, Local,
-    Picker, PolicyName, Refusal, StateChange, Ticket,
+    Picker, PolicyName, Refusal, StateChange, ThrottleConfig, Ticket,
 };
 pub use config::InvalidConfig;
 pub use criticality::Criticality;
@@ -76,5 +76,7 @@ pub use report::{LoadReport, Readiness};
 pub use request::{CustomerId, Kind, MethodId, RequestMeta};
 pub use rng::Rng;
 pub use server::{Gate, Server, ServerConfig};
-pub use snapshot::{BackendSnapshot, CheckCounts, CheckedBy, ClientSnapshot, LinkState, RefusalCounts, ServerSnapshot};
+pub use snapshot::{
+    BackendSnapshot, CheckCounts, CheckedBy, ClientSnapshot, LinkState, RefusalCounts, ServerSnapshot, ThrottleCounts,
+};
 pub use time::Time;

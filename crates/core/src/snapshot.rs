@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::client::subset::Algorithm;
 use crate::client::{BackendId, BackendState, Refusal};
 use crate::server::{AdmissionSnapshot, Phase};
-use crate::{LoadReport, Outcome, Time};
+use crate::{Cutoff, LoadReport, Outcome, Time};
 
 /// A client as it is now.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub struct ClientSnapshot {
     pub nonsense_reports: u64,
     /// Inactive backends that a request wanted, so that they were connected to again.
     pub woken: u64,
+    /// Requests not sent because the service refuses such, or that would not have been.
+    pub throttled: ThrottleCounts,
     /// Checks of backends, and what came of them.
     pub checks: CheckCounts,
     /// The members and those who stand in, most preferred first.
@@ -63,6 +65,23 @@ pub struct BackendSnapshot {
     pub report: Option<(Time, LoadReport)>,
     /// Attempts that ended, in the order of [`Outcome::ALL`].
     pub ended: [u64; Outcome::ALL.len()],
+    /// What it said it refuses, while that is believed.
+    pub cutoff: Option<Cutoff>,
+    /// Requests that would have gone there and were not sent because of that.
+    pub held: u64,
+}
+
+/// What a client's throttle (B7) refused, in the order of [`Criticality::ALL`](crate::Criticality::ALL).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThrottleCounts {
+    /// By what was accepted of late.
+    pub local: [u64; 4],
+    /// By what backends said they admit.
+    pub hints: [u64; 4],
+    /// What `local` would have refused while it only observes.
+    pub local_observed: [u64; 4],
+    /// What `hints` would have refused while it only observes.
+    pub hints_observed: [u64; 4],
 }
 
 /// What there is between a client and a backend.

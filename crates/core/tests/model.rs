@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use evenkeel_core::server::GateLocal;
 use evenkeel_core::{
-    Action, BackendId, BackendList, BackendSpec, Checked, Client, ClientConfig, Greeting, LoadReport, Local, Notice,
-    Outcome, Picker, PolicyName, Readiness, Refusal, RequestMeta, Rng, Server, ServerConfig, Time,
+    Action, BackendId, BackendList, BackendSpec, Checked, Client, ClientConfig, Criticality, Cutoff, Greeting, Hint,
+    LoadReport, Local, Notice, Outcome, Picker, PolicyName, Readiness, Refusal, RequestMeta, Rng, Server, ServerConfig,
+    Time,
 };
 use loom::thread;
 
@@ -18,6 +19,7 @@ const NOW: Time = Time::from_secs(100);
 fn client(active_max: u32, policy: PolicyName) -> (Client, Arc<Picker>) {
     let mut config = ClientConfig { policy, ..ClientConfig::default() };
     config.flow.active_max = active_max;
+    config.throttle.least = 2;
     let mut client = Client::new(NOW, config, &mut Rng::from_seed(1)).unwrap();
     let only = BackendSpec { id: BackendId(1), ordinal: None };
     client.handle_backends(NOW, BackendList::new([only]).unwrap()).unwrap();
@@ -144,6 +146,56 @@ fn of_two_threads_that_want_an_inactive_backend_one_says_so_and_the_wish_is_foun
         client.handle_wishes(now);
         assert_eq!(client.poll_action(), Some(Action::Connect(BackendId(1))));
         assert_eq!(client.snapshot(now).woken, 1);
+    });
+}
+
+#[test]
+fn what_two_threads_hold_is_told_once_and_no_place_leaks() {
+    loom::model(|| {
+        let (client, picker) = client(2, PolicyName::RoundRobin);
+        let mut first = begin(&picker, &mut Local::default()).unwrap();
+        picker.heed(NOW, &mut first, Hint { cutoff: Cutoff::new(3.0), ttl: Duration::from_secs(1) });
+        picker.finish(NOW, first, Outcome::Served, None);
+        let critical = RequestMeta { criticality: Criticality::CriticalPlus, ..RequestMeta::default() };
+        let ask = |picker: &Picker, meta: &RequestMeta| {
+            picker.begin(&mut Local::default(), NOW, meta, &mut Rng::from_seed(1))
+        };
+        let other = Arc::clone(&picker);
+        let thread = thread::spawn(move || begin(&other, &mut Local::default()).unwrap_err());
+        // Passes, and tells what was held before it; then it is as if it never left.
+        let passed = ask(&picker, &critical).unwrap();
+        picker.finish(NOW, passed, Outcome::Unsent, None);
+        assert_eq!(
+            [begin(&picker, &mut Local::default()).unwrap_err(), thread.join().unwrap()],
+            [Refusal::Throttled; 2]
+        );
+
+        let passed = ask(&picker, &critical).unwrap();
+        assert_eq!(passed.held(), Some([0, 0, 2, 0]));
+        picker.finish(NOW, passed, Outcome::Served, None);
+        let snapshot = client.snapshot(NOW);
+        assert_eq!((snapshot.backends[0].active, snapshot.throttled.hints), (0, [0, 0, 2, 0]));
+    });
+}
+
+#[test]
+fn requests_counted_by_two_threads_are_both_counted() {
+    loom::model(|| {
+        let (client, picker) = client(2, PolicyName::RoundRobin);
+        let mut local = Local::default();
+        let (mine, theirs) = (begin(&picker, &mut local).unwrap(), begin(&picker, &mut local).unwrap());
+        let other = Arc::clone(&picker);
+        let thread = thread::spawn(move || other.finish(NOW, theirs, Outcome::Overloaded, None));
+        picker.finish(NOW, mine, Outcome::Overloaded, None);
+        thread.join().unwrap();
+
+        // Two refusals are enough to refuse two of three; had one been lost, none would be.
+        let refused = (0..20).filter(|&seed| {
+            let begun = picker.begin(&mut local, NOW, &RequestMeta::default(), &mut Rng::from_seed(seed));
+            begun.map(|ticket| picker.finish(NOW, ticket, Outcome::Cancelled, None)).is_err()
+        });
+        assert!(refused.count() > 0);
+        assert!(client.snapshot(NOW).throttled.local[2] > 0);
     });
 }
 

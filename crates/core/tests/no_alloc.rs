@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use evenkeel_core::server::GateLocal;
 use evenkeel_core::{
-    BackendId, BackendList, BackendSpec, Client, ClientConfig, LoadReport, Outcome, PolicyName, Rng, Server,
-    ServerConfig,
+    BackendId, BackendList, BackendSpec, Client, ClientConfig, CustomerId, Cutoff, Hint, LoadReport, Outcome,
+    PolicyName, RequestMeta, Rng, Server, ServerConfig,
 };
 use support::{Fixture, NOW, config, meta};
 
@@ -76,6 +76,33 @@ fn begin_and_finish_allocate_nothing() {
             assert_eq!(count, 0, "{policy} {backends}");
         }
     }
+}
+
+#[test]
+fn throttling_allocates_once_for_hints_and_once_for_a_customer() {
+    let mut fixture = Fixture::new(config(PolicyName::LeastLoaded), 20, 1);
+    let hint = Hint { cutoff: Cutoff::new(2.5), ttl: Duration::from_secs(1) };
+    let round = |fixture: &mut Fixture, customer| {
+        let meta = RequestMeta { customer: CustomerId(customer), ..meta() };
+        for outcome in Outcome::ALL.into_iter().cycle().take(1_000) {
+            if let Ok(mut ticket) = fixture.picker.begin(&mut fixture.local, NOW, &meta, &mut fixture.rng) {
+                std::hint::black_box(ticket.held());
+                fixture.picker.heed(NOW, &mut ticket, hint);
+                fixture.picker.finish(NOW, ticket, outcome, None);
+            }
+        }
+    };
+    assert_eq!(allocations_of(|| round(&mut fixture, 0)), 1, "the first hint makes room for all of a block");
+    assert_eq!(allocations_of(|| round(&mut fixture, 0)), 0);
+    assert!(fixture.client.snapshot(NOW).throttled.hints[2] > 100, "many were refused");
+
+    let mut fixture = Fixture::new(config(PolicyName::LeastLoaded), 20, 1);
+    let serve = |fixture: &mut Fixture| {
+        let meta = RequestMeta { customer: CustomerId(5), ..meta() };
+        let ticket = fixture.picker.begin(&mut fixture.local, NOW, &meta, &mut fixture.rng).unwrap();
+        fixture.picker.finish(NOW, ticket, Outcome::Served, None);
+    };
+    assert_eq!([(); 3].map(|()| allocations_of(|| serve(&mut fixture))), [1, 0, 0]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use evenkeel_core::client::subset::Algorithm;
 use evenkeel_core::{
-    Action, Announcement, BackendId, BackendList, BackendSpec, BackendState, Checked, Client, ClientConfig, Greeting,
-    LinkState, LoadReport, Local, Notice, Outcome, Readiness, Refusal, Rng, Ticket, Time,
+    Action, Announcement, BackendId, BackendList, BackendSpec, BackendState, Checked, Client, ClientConfig, Cutoff,
+    Greeting, Hint, LinkState, LoadReport, Local, Mode, Notice, Outcome, Readiness, Refusal, Rng, Ticket, Time,
 };
 use support::meta;
 
@@ -32,6 +32,8 @@ struct Swarm {
     /// The latest of it that the client has heard.
     heard: BTreeMap<BackendId, Notice>,
     picker: std::sync::Arc<evenkeel_core::Picker>,
+    /// What throttling may do.
+    throttle: Mode,
 }
 
 impl Swarm {
@@ -45,13 +47,15 @@ impl Swarm {
         config.subset.client = Some(rng.below(50));
         config.idle.after = (rng.below(3) > 0).then_some(Duration::from_secs(2));
         config.checks.visit_every = Duration::from_secs(5);
+        let throttle = Mode::ALL[rng.below(3) as usize];
+        (config.throttle.local, config.throttle.hints) = (throttle, throttle);
         let now = Time::from_secs(100);
         let mut client = Client::new(now, config, &mut rng).unwrap();
         let picker = client.poll_picker().unwrap();
         let (dialling, connected) = (BTreeSet::new(), BTreeSet::new());
         let (asked, said, heard) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
         let (local, open) = (Local::default(), Vec::new());
-        Swarm { client, now, rng, local, dialling, connected, open, asked, said, heard, picker }
+        Swarm { client, now, rng, local, dialling, connected, open, asked, said, heard, picker, throttle }
     }
 
     /// What the backend says of itself now; now and then something else than before, perhaps as a new process.
@@ -172,8 +176,13 @@ impl Swarm {
             13 => self.client.handle_wishes(now),
             _ => {
                 if !self.open.is_empty() {
-                    let ticket = self.open.swap_remove(self.rng.below(self.open.len() as u32) as usize);
+                    let mut ticket = self.open.swap_remove(self.rng.below(self.open.len() as u32) as usize);
                     let outcome = Outcome::ALL[self.rng.below(7) as usize];
+                    if self.rng.below(4) == 0 {
+                        let cutoff = Cutoff::new(f64::from(self.rng.below(5)));
+                        let ttl = Duration::from_millis(u64::from(self.rng.below(2_000)));
+                        self.picker.heed(now, &mut ticket, Hint { cutoff, ttl });
+                    }
                     self.picker.finish(now, ticket, outcome, None);
                 }
             }
@@ -214,13 +223,17 @@ impl Swarm {
         snapshot.backends.iter().filter(|one| one.state == BackendState::Healthy).count()
     }
 
-    /// Succeeds exactly if some connected candidate has room; waits exactly if one without a connection would have.
+    /// Unless it is throttled: succeeds exactly if some connected candidate has room; waits exactly if one without a connection would have.
     fn begin(&mut self) {
         let snapshot = self.client.snapshot(self.now);
         let healthy = || snapshot.backends.iter().filter(|one| one.state == BackendState::Healthy);
         let has_room = healthy().any(|one| one.link == LinkState::Connected && one.active < 3);
         let may_wake = healthy().any(|one| one.link != LinkState::Connected);
         let begun = self.picker.begin(&mut self.local, self.now, &meta(), &mut self.rng);
+        if let Err(Refusal::Throttled) = begun {
+            assert_eq!(self.throttle, Mode::On);
+            return;
+        }
         assert_eq!(begun.is_ok(), has_room, "{begun:?}");
         assert_eq!(matches!(begun, Err(Refusal::Waking)), !has_room && may_wake, "{begun:?}");
         let has_wish = begun.as_ref().map_or_else(|refusal| *refusal == Refusal::Waking, Ticket::wakes);

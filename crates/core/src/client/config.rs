@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::pick::PolicyName;
 use super::subset::{Algorithm, no_client_ordinal};
+use super::throttle::ThrottleConfig;
 use crate::InvalidConfig;
 use crate::plan::COUNT_MOST;
 
@@ -35,6 +36,8 @@ pub struct ClientConfig {
     pub checks: ChecksConfig,
     /// What policies may spend on probes.
     pub probes: ProbesConfig,
+    /// When to send less to a service that refuses.
+    pub throttle: ThrottleConfig,
 }
 
 /// Which backends a client uses (A9).
@@ -179,6 +182,7 @@ impl ClientConfig {
         InvalidConfig::unless_in_range("backoff.most", self.backoff.most, self.backoff.first, hour)?;
         InvalidConfig::unless_in_range("backoff.jitter", self.backoff.jitter, 0.0, 0.9)?;
         self.check_checks()?;
+        self.throttle.check()?;
         if self.subset.client.is_none() && self.subset.algorithm.is_some_and(Algorithm::needs_client_ordinal) {
             return Err(no_client_ordinal());
         }

@@ -57,6 +57,7 @@ impl SlotLease {
                 return true;
             }
             slot.clear();
+            slots.throttle.hints.clear(number);
             free.push(number);
             false
         });

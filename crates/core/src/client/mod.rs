@@ -4,6 +4,7 @@
 
 mod picker;
 mod refusal;
+mod throttle;
 
 pub mod pick;
 
@@ -34,6 +35,7 @@ pub use pick::PolicyName;
 use picker::Candidate;
 pub use picker::{Local, Picker, Ticket, WAKE_MORE_AFTER};
 pub use refusal::Refusal;
+pub use throttle::ThrottleConfig;
 
 use crate::snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts};
 use crate::time::CLOCK_JUMP;
@@ -245,6 +247,9 @@ impl Client {
             self.config = before;
             return Err(error);
         }
+        if before.throttle.window != self.config.throttle.window {
+            self.roster.slots().throttle.forget();
+        }
         if self.roster.on_config(self.now, &self.config, &mut self.rng) {
             self.replan();
         }
@@ -312,6 +317,7 @@ impl Client {
             refused: RefusalCounts::new(self.roster.slots().refused()),
             nonsense_reports: self.roster.slots().nonsense(),
             woken: self.roster.slots().woken(),
+            throttled: self.roster.slots().throttle.counts(),
             checks: self.roster.check_counts(),
             backends: backends.collect::<Vec<BackendSnapshot>>(),
         }
@@ -376,6 +382,7 @@ impl Client {
             policy: Arc::clone(&self.policy),
             limits: Limits { active_max: flow.active_max, streams_max: flow.streams_max },
             forgetting: Forgetting::new(self.config.errors.half_life, flow.active_max),
+            throttling: (&self.config.throttle).into(),
             generation: self.generation,
             owner: self.drawn as u32,
         }
@@ -395,6 +402,8 @@ impl Client {
     fn on_clock(&mut self, now: Time) {
         if self.now.since(now) > CLOCK_JUMP {
             self.roster.on_clock_jump(self.now, now);
+            self.roster.slots().throttle.forget();
+            self.roster.slots().throttle.hints.forget_all();
             self.refit_at = self.refit_at.map(|at| at.moved(self.now, now));
             self.now = now;
         }

@@ -12,7 +12,8 @@ use super::flow::Limits;
 use super::pick::{Candidates, Policy};
 use super::refusal::Refusal;
 use super::slots::{Slot, Slots};
-use crate::{Kind, LoadReport, Outcome, RequestMeta, Rng, Time};
+use super::throttle::{Half, Settings};
+use crate::{Criticality, CustomerId, Cutoff, Hint, Kind, LoadReport, Mode, Outcome, RequestMeta, Rng, Time};
 
 /// A usable backend and where it is counted.
 #[derive(Clone, Debug)]
@@ -36,6 +37,7 @@ pub struct Picker {
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) limits: Limits,
     pub(crate) forgetting: Forgetting,
+    pub(crate) throttling: Settings,
     /// Which picker of which client this is: no two have the same number.
     pub(crate) generation: u64,
     /// Which client this belongs to.
@@ -74,19 +76,76 @@ impl Picker {
         if local.saw_all_full(now, self.generation, meta.kind, room) {
             return Err(Refusal::AllFull);
         }
+        self.slots.throttle.admit(&self.throttling, now, meta, rng)?;
         let among = self.candidates_for(meta);
         let mut first = self.policy.pick(now, &among, local, rng);
         // Rare: it is connected to for the next ones, and this request goes to one that stands ready.
         let inactive = first.take_if(|picked| *picked >= self.awake);
         let wakes = inactive.is_some_and(|inactive| self.want(inactive));
-        let picked = if first.is_some() || (inactive.is_some() && self.awake > 0) {
-            self.pick_and_start(local, now, &among.first(self.awake), first, rng)
-        } else {
+        let heeds = self.throttling.hints != Mode::Off && self.slots.throttle.hints.any(now);
+        let picked = if first.is_none() && (inactive.is_none() || self.awake == 0) {
             None
+        } else if heeds {
+            self.heed_and_start(local, now, &among.first(self.awake), first, rng)?
+        } else {
+            self.pick_and_start(local, now, &among.first(self.awake), first, rng)
         };
         let picked = picked.ok_or_else(|| self.without_room(local, now, meta, room))?;
         let Candidate { backend, slot, .. } = self.candidates[picked];
-        Ok(Ticket { backend, slot, owner: self.owner, position: picked as u32, kind: meta.kind, wakes, began: now })
+        let held = if heeds { self.slots.throttle.hints.take_held(slot) } else { [0; 4] };
+        Ok(Ticket {
+            backend,
+            slot,
+            owner: self.owner,
+            position: picked as u32,
+            kind: meta.kind,
+            criticality: meta.criticality,
+            wakes,
+            hinted: false,
+            customer: meta.customer,
+            held,
+            began: now,
+        })
+    }
+
+    /// The same where some backend said what it admits: the first picked that would refuse this request is passed over
+    /// for the better of two others. If these would refuse it too it is not sent at all.
+    ///
+    /// The two are drawn and not picked: a backend that refuses much has little in flight, so a policy that looks for the
+    /// least would name all such before any other, and three slow ones would close the service.
+    #[cold]
+    fn heed_and_start(
+        &self,
+        local: &mut Local,
+        now: Time,
+        among: &Candidates<'_>,
+        first: Option<usize>,
+        rng: &mut Rng,
+    ) -> Result<Option<usize>, Refusal> {
+        let Some(first) = first.or_else(|| self.policy.pick(now, among, local, rng)) else { return Ok(None) };
+        if !self.holds(now, among, first) {
+            return Ok(self.pick_and_start(local, now, among, Some(first), rng));
+        }
+        let others = two_others(among, first, rng);
+        let admits = |&other: &usize| !self.holds(now, among, other);
+        let other = others.into_iter().flatten().filter(admits).min_by_key(|&other| among.load(now, other));
+        let (mode, level) = (self.throttling.hints, among.request().criticality);
+        if other.is_none() {
+            self.slots.throttle.count(Half::Hints, mode, level);
+        }
+        match other {
+            _ if mode != Mode::On => Ok(self.pick_and_start(local, now, among, Some(first), rng)),
+            None => {
+                self.slots.throttle.hints.hold(self.candidates[first].slot, level);
+                Err(Refusal::Throttled)
+            }
+            other => Ok(self.pick_and_start(local, now, among, other, rng)),
+        }
+    }
+
+    fn holds(&self, now: Time, among: &Candidates<'_>, position: usize) -> bool {
+        let slot = self.candidates[position].slot;
+        self.slots.throttle.hints.holds(now, self.owner, slot, among.request().priority())
     }
 
     /// `first` is what the policy said already, if it did.
@@ -140,8 +199,8 @@ impl Picker {
     /// `self` may be the picker it began on or any later one of the same client; another client's changes nothing.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket given back is gone: finishing twice does not compile")]
     pub fn finish(&self, now: Time, ticket: Ticket, outcome: Outcome, report: Option<&LoadReport>) {
-        let Ticket { slot, kind, owner, .. } = ticket;
-        let Some(slot) = self.slots.get(slot).filter(|_| owner == self.owner) else {
+        let Ticket { slot: number, kind, owner, criticality, customer, hinted, held, .. } = ticket;
+        let Some(slot) = self.slots.get(number).filter(|_| owner == self.owner) else {
             debug_assert!(false, "a ticket of another client");
             return;
         };
@@ -154,9 +213,23 @@ impl Picker {
             slot.errors.forgive(now, self.forgetting);
         }
         slot.count_end(outcome);
+        self.slots.throttle.settle(&self.throttling, now, (customer, criticality), outcome, hinted);
+        if outcome == Outcome::Unsent && held != [0; 4] {
+            self.slots.throttle.hints.return_held(number, held);
+        }
         if slot.in_flight.finish(kind) >= self.limits.of(kind) {
             self.slots.count_room();
         }
+    }
+
+    /// The answer to this attempt said what its backend admits: to be told before [`Picker::finish`].
+    pub fn heed(&self, now: Time, ticket: &mut Ticket, hint: Hint) {
+        if self.throttling.hints == Mode::Off || ticket.owner != self.owner {
+            return;
+        }
+        // What the hint does not hold back in the end is to be held back by the local half.
+        ticket.hinted = self.throttling.hints == Mode::On && hint.cutoff > Cutoff::NOTHING;
+        self.slots.throttle.hints.heed(now, ticket.slot, hint);
     }
 
     /// What a policy sees of the backends for this request.
@@ -194,7 +267,12 @@ pub struct Ticket {
     owner: u32,
     position: u32,
     kind: Kind,
+    criticality: Criticality,
     wakes: bool,
+    /// Whether the answer came with a hint that says what to send.
+    hinted: bool,
+    customer: CustomerId,
+    held: [u16; 4],
     began: Time,
 }
 
@@ -216,10 +294,28 @@ impl Ticket {
         self.wakes
     }
 
+    /// What to say with this request: how many this client did not send there since its last one, in the order of
+    /// [`Criticality::ALL`]; `None` where there is nothing to say.
+    pub fn held(&self) -> Option<[u16; 4]> {
+        (self.held != [0; 4]).then_some(self.held)
+    }
+
     /// When it began.
     pub fn began(&self) -> Time {
         self.began
     }
+}
+
+/// Two candidates with room besides `first`, drawn at random; fewer where there are fewer.
+fn two_others(among: &Candidates<'_>, first: usize, rng: &mut Rng) -> [Option<usize>; 2] {
+    let count = among.len();
+    let mut next = |besides: &[usize]| {
+        let start = rng.below(count as u32) as usize;
+        let mut turn = (start..count).chain(0..start);
+        turn.find(|position| !besides.contains(position) && among.has_room(*position))
+    };
+    let Some(other) = next(&[first]) else { return [None; 2] };
+    [Some(other), next(&[first, other])]
 }
 
 /// What one thread remembers between its requests; the driver keeps one for each thread and client. (One shared by

@@ -14,11 +14,14 @@ pub enum Refusal {
     /// Every usable backend with room is inactive (A8), and the connection to one is being made: not a last word. The driver waits
     /// for the next picker and begins again; it says so to the caller only when that takes too long.
     Waking,
+    /// This client sends less because the service keeps refusing it (B7), or every backend picked said that it would.
+    Throttled,
 }
 
 impl Refusal {
     /// In the order of [`Refusal::index`].
-    pub const ALL: [Refusal; 4] = [Refusal::TooLate, Refusal::AllFull, Refusal::NoneUsable, Refusal::Waking];
+    pub const ALL: [Refusal; 5] =
+        [Refusal::TooLate, Refusal::AllFull, Refusal::NoneUsable, Refusal::Waking, Refusal::Throttled];
 
     /// A place in an array.
     pub const fn index(self) -> usize {
@@ -32,6 +35,7 @@ impl Refusal {
             Refusal::AllFull => "all_full",
             Refusal::NoneUsable => "none_usable",
             Refusal::Waking => "waking",
+            Refusal::Throttled => "throttled",
         }
     }
 }
@@ -43,6 +47,7 @@ impl fmt::Display for Refusal {
             Refusal::AllFull => "every usable backend is at its limit of requests in flight; try again later",
             Refusal::NoneUsable => "no backend is connected and willing",
             Refusal::Waking => "every usable backend with room is inactive, and none could be connected to in time",
+            Refusal::Throttled => "refused by this client: the service is refusing such requests; send fewer of them",
         })
     }
 }

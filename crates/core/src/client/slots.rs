@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use super::errors::RecentErrors;
 use super::flow::InFlight;
 use super::refusal::Refusal;
+use super::throttle::Throttle;
 use crate::Outcome;
 use crate::report_cell::ReportCell;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -59,6 +60,7 @@ pub(crate) struct Slots {
     refused: [AtomicU64; Refusal::ALL.len()],
     nonsense: AtomicU64,
     woken: AtomicU64,
+    pub(crate) throttle: Throttle,
 }
 
 impl Slots {
@@ -114,16 +116,16 @@ impl Slots {
 
 /// Block and place in it: blocks hold 32, 64, 128, … slots.
 #[inline]
-fn address(number: u32) -> (usize, usize) {
+pub(crate) fn address(number: u32) -> (usize, usize) {
     let shifted = number as usize + FIRST_BLOCK;
     let block = (shifted.ilog2() - FIRST_BLOCK.ilog2()) as usize;
     (block, shifted - (FIRST_BLOCK << block))
 }
 
 /// Holds the default subset of 20 with room for stand-ins. The model checker explores every slot, so it gets few.
-const FIRST_BLOCK: usize = if cfg!(loom) { 1 } else { 32 };
+pub(crate) const FIRST_BLOCK: usize = if cfg!(loom) { 1 } else { 32 };
 /// 32 · (2^15 − 1): more than a million backends.
-const BLOCKS: usize = 15;
+pub(crate) const BLOCKS: usize = 15;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

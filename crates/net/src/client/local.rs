@@ -27,6 +27,8 @@ pub(super) fn answer(error: &CallError) -> http::Response<CountedBody> {
 fn code(error: &CallError) -> &'static str {
     match error {
         CallError::Refused(Refusal::TooLate) | CallError::Expired => grpc::DEADLINE_EXCEEDED,
+        // What the service itself says to what it refuses.
+        CallError::Refused(Refusal::Throttled) => grpc::RESOURCE_EXHAUSTED,
         CallError::BadRequest(_) | CallError::Body(_) => grpc::INTERNAL,
         CallError::Refused(Refusal::AllFull | Refusal::NoneUsable | Refusal::Waking)
         | CallError::Unsent(_)
@@ -40,6 +42,7 @@ fn marked(refusal: Refusal) -> &'static str {
         Refusal::AllFull => "all_full;local",
         Refusal::NoneUsable => "none_usable;local",
         Refusal::Waking => "waking;local",
+        Refusal::Throttled => "throttled;local",
     }
 }
 

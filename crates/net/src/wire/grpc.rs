@@ -155,7 +155,7 @@ pub fn trailers_of(code: &'static str, message: &str) -> HeaderMap {
 pub const DEADLINE_EXCEEDED: &str = "4";
 /// No such thing here.
 pub const NOT_FOUND: &str = "5";
-/// A quota or a service is used up.
+/// Refused as too much; what a service says that is overloaded, or whose customer is out of quota.
 pub const RESOURCE_EXHAUSTED: &str = "8";
 /// Something is broken.
 pub const INTERNAL: &str = "13";

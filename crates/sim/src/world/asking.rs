@@ -58,7 +58,7 @@ impl World<'_> {
         let ticket = match client.picker.begin(&mut client.local, now, &meta, &mut client.rng) {
             Ok(ticket) => ticket,
             Err(Refusal::Waking) => return self.wait_for_connection(id),
-            Err(Refusal::TooLate | Refusal::AllFull | Refusal::NoneUsable) => {
+            Err(Refusal::TooLate | Refusal::AllFull | Refusal::NoneUsable | Refusal::Throttled) => {
                 return self.end_request(id, End::Refused);
             }
         };

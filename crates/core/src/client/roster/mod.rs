@@ -232,6 +232,7 @@ impl Roster {
         let slot = self.slots().get(member.slot);
         let vigil = &member.vigil;
         let (active, streams) = slot.map_or((0, 0), |slot| slot.in_flight.counts());
+        let (cutoff, held) = self.slots().throttle.hints.told(now, member.slot);
         BackendSnapshot {
             backend,
             state: member.state,
@@ -257,6 +258,8 @@ impl Roster {
             why: weight.map_or(member.state.as_str(), |(_, why)| why),
             report: slot.and_then(|slot| slot.report.last()),
             ended: slot.map_or_else(Default::default, |slot| slot.ended()),
+            cutoff,
+            held,
         }
     }
 

@@ -1,0 +1,229 @@
+//! Adaptive throttling (B7): a client that keeps being refused sends less.
+//!
+//! *Local*: counts what the application asked for and what the service took over the last two minutes, for each customer
+//! and criticality, and refuses by itself with probability `max(0, (requests - k · accepts) / (requests + 1))`. At `k = 2`
+//! the service sees at most about two requests for each one it takes, however many the application makes. Needs nothing
+//! from the service, and is slow: it takes a window to settle.
+//!
+//! *Hints*: where backends say what they admit, each is taken at its word (`hints.rs`). What a hint explains is not
+//! counted for the local half, so nothing is thinned twice; a refusal without one, as for a quota, is.
+
+mod hints;
+mod tally;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+pub(crate) use hints::Hints;
+use tally::{BUCKETS, Tally};
+
+use super::refusal::Refusal;
+use crate::snapshot::ThrottleCounts;
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::saturating_nanos;
+use crate::{Criticality, CustomerId, InvalidConfig, Mode, Outcome, RequestMeta, Rng, Time};
+
+/// How a client sends less to a service that refuses it (B7). Off with both modes off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThrottleConfig {
+    /// Refuses by what was accepted of late. Default on.
+    pub local: Mode,
+    /// Refuses by what backends said they admit. Default on.
+    pub hints: Mode,
+    /// Requests sent for each one accepted. Lower backs off sooner, and notices later that there is room again. Default 2.
+    pub k: f64,
+    /// How far back requests and accepts count. Shorter settles and recovers sooner, and swings more. Default 120 s.
+    pub window: Duration,
+    /// Requests in the window below which the local half refuses nothing: rare callers send all. Default 20.
+    pub least: u32,
+}
+
+impl Default for ThrottleConfig {
+    fn default() -> Self {
+        ThrottleConfig { local: Mode::On, hints: Mode::On, k: 2.0, window: Duration::from_secs(120), least: 20 }
+    }
+}
+
+impl ThrottleConfig {
+    pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
+        InvalidConfig::unless_in_range("throttle.k", self.k, 1.01, 100.0)?;
+        let (least, most) = (Duration::from_secs(1), Duration::from_secs(600));
+        InvalidConfig::unless_in_range("throttle.window", self.window, least, most)?;
+        InvalidConfig::unless_in_range("throttle.least", self.least, 1, 1_000_000)
+    }
+}
+
+/// The settings as a picker uses them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    local: Mode,
+    pub(crate) hints: Mode,
+    k: f64,
+    bucket_nanos: u64,
+    least: f64,
+}
+
+impl From<&ThrottleConfig> for Settings {
+    fn from(config: &ThrottleConfig) -> Self {
+        let bucket_nanos = (saturating_nanos(config.window) / (BUCKETS as u64 - 1)).max(1);
+        Settings { local: config.local, hints: config.hints, k: config.k, bucket_nanos, least: f64::from(config.least) }
+    }
+}
+
+impl Settings {
+    fn bucket(&self, now: Time) -> u64 {
+        now.nanos() / self.bucket_nanos
+    }
+}
+
+/// Which of the two refused, or would have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    Local,
+    Hints,
+}
+
+/// What all pickers of a client count for its throttling.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    pub(crate) hints: Hints,
+    /// Requests for nobody in particular: most clients have no others.
+    nobody: [Tally; LEVELS],
+    /// Made with a customer's first request; at 0 is what all customers share that have no place of their own.
+    customers: [OnceLock<Box<[Tally; LEVELS]>>; CUSTOMERS],
+    /// By half, then by criticality.
+    refused: [[AtomicU64; LEVELS]; 2],
+    observed: [[AtomicU64; LEVELS]; 2],
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Throttle {
+            hints: Hints::default(),
+            nobody: Default::default(),
+            customers: std::array::from_fn(|_| OnceLock::new()),
+            refused: Default::default(),
+            observed: Default::default(),
+        }
+    }
+}
+
+impl Throttle {
+    /// Refuses by what the service took of late from this customer at this criticality.
+    #[inline]
+    pub(crate) fn admit(
+        &self,
+        settings: &Settings,
+        now: Time,
+        meta: &RequestMeta,
+        rng: &mut Rng,
+    ) -> Result<(), Refusal> {
+        if settings.local == Mode::Off {
+            return Ok(());
+        }
+        match self.find(meta.customer).map(|levels| &levels[meta.criticality.index()]) {
+            Some(tally) if tally.has_refused() => self.weigh(tally, settings, now, meta.criticality, rng),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn weigh(
+        &self,
+        tally: &Tally,
+        settings: &Settings,
+        now: Time,
+        level: Criticality,
+        rng: &mut Rng,
+    ) -> Result<(), Refusal> {
+        let bucket = settings.bucket(now);
+        if !tally.has_refused_lately(bucket) {
+            return Ok(());
+        }
+        let into = (now.nanos() % settings.bucket_nanos) as f64 / settings.bucket_nanos as f64;
+        let (requests, accepts) = tally.sums(bucket, into);
+        let excess = requests - settings.k * accepts;
+        if requests < settings.least || excess <= 0.0 || rng.unit() * (requests + 1.0) >= excess {
+            return Ok(());
+        }
+        self.count(Half::Local, settings.local, level);
+        if settings.local != Mode::On {
+            return Ok(());
+        }
+        // A local refusal counts as a request, or a throttled client forgets why it throttles.
+        tally.add(bucket, false);
+        Err(Refusal::Throttled)
+    }
+
+    /// An attempt's fate is known. `explained`: a hint came with it, which says better what to send.
+    #[inline]
+    pub(crate) fn settle(
+        &self,
+        settings: &Settings,
+        now: Time,
+        (customer, level): (CustomerId, Criticality),
+        outcome: Outcome,
+        explained: bool,
+    ) {
+        if settings.local == Mode::Off {
+            return;
+        }
+        let accepted = match outcome {
+            Outcome::Served | Outcome::Failed => true,
+            Outcome::Overloaded | Outcome::DontRetry if explained => return,
+            Outcome::Overloaded | Outcome::DontRetry | Outcome::Expired => false,
+            // Nobody's refusal: the caller went away, or nobody was asked.
+            Outcome::Cancelled | Outcome::Unsent => return,
+        };
+        self.make(customer)[level.index()].add(settings.bucket(now), accepted);
+    }
+
+    /// One of the halves refused a request, or would have.
+    pub(crate) fn count(&self, half: Half, mode: Mode, level: Criticality) {
+        let counts = if mode == Mode::On { &self.refused } else { &self.observed };
+        counts[half as usize][level.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> ThrottleCounts {
+        let read = |counts: &[AtomicU64; LEVELS]| std::array::from_fn(|index| counts[index].load(Ordering::Relaxed));
+        let ([local, hints], [local_observed, hints_observed]) = (&self.refused, &self.observed);
+        ThrottleCounts {
+            local: read(local),
+            hints: read(hints),
+            local_observed: read(local_observed),
+            hints_observed: read(hints_observed),
+        }
+    }
+
+    /// Starts anew: the clock was set back, or the window has another length.
+    pub(crate) fn forget(&self) {
+        let made = self.customers.iter().filter_map(OnceLock::get).map(|levels| &**levels);
+        made.chain([&self.nobody]).flatten().for_each(Tally::clear);
+    }
+
+    fn find(&self, customer: CustomerId) -> Option<&[Tally; LEVELS]> {
+        match customer {
+            CustomerId(0) => Some(&self.nobody),
+            other => self.customers[place(other)].get().map(|levels| &**levels),
+        }
+    }
+
+    fn make(&self, customer: CustomerId) -> &[Tally; LEVELS] {
+        match customer {
+            CustomerId(0) => &self.nobody,
+            other => self.customers[place(other)].get_or_init(Box::default),
+        }
+    }
+}
+
+/// Of a customer that is somebody in particular.
+fn place(CustomerId(number): CustomerId) -> usize {
+    if (number as usize) < CUSTOMERS { number as usize } else { 0 }
+}
+
+const LEVELS: usize = Criticality::ALL.len();
+/// Customers with counts of their own, less one: half a kilobyte each. The rest share.
+pub(crate) const CUSTOMERS: usize = 64;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
