@@ -5,6 +5,7 @@ pub mod clock;
 pub mod decide;
 pub mod figure;
 pub mod idle;
+pub mod meter;
 pub mod process;
 pub mod report;
 pub mod rounds;

@@ -1,5 +1,5 @@
-//! The `evenkeel` command: a demo of real processes, a backend to try things on, load for it, plans of subsets, and
-//! the laboratory.
+//! The `evenkeel` command: a demo of real processes, a backend to try things on, load for it, plans of subsets, the
+//! laboratory, and how fast a machine is.
 //!
 //! With `--json` or `--dump` stdout is exactly one JSON document; everything else goes to stderr.
 
@@ -61,6 +61,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Call(args) => cmd::call::run(&args, &mut out)?,
         Command::Plan(args) => cmd::plan::run(&args, &mut out)?,
         Command::Sim(args) => cmd::sim::run(&args, &mut out)?,
+        Command::Calibrate(args) => cmd::calibrate::run(&args, &mut out)?,
     }
     Ok(out.flush()?)
 }

@@ -83,16 +83,17 @@ async fn steps(count: u32, micros: u64) {
     }
 }
 
-/// Works itself, has a child work, and has blocking work done; all of it by the clock too.
+/// Works itself, has a child work, and has blocking work done; all of it by the clock too. Polls are long beside what
+/// surrounds the readings of the clock, which is some 3 us in a test that is not optimised.
 async fn works_in_every_way(all: All) -> Result<http::Response<String>, Infallible> {
     let seen = Seen::here();
     let clock = Arc::clone(&seen.clock_nanos);
     let (of_child, of_blocking) = (Arc::clone(&clock), Arc::clone(&clock));
     let work = async {
-        steps(3, 150).await;
-        let child = evenkeel::spawn(by_clock(of_child, steps(3, 150)));
-        let blocking = evenkeel::spawn_blocking(move || clocked(&of_blocking, || burn(400)));
-        steps(2, 100).await;
+        steps(3, 500).await;
+        let child = evenkeel::spawn(by_clock(of_child, steps(3, 500)));
+        let blocking = evenkeel::spawn_blocking(move || clocked(&of_blocking, || burn(1_500)));
+        steps(2, 300).await;
         child.await.unwrap();
         blocking.await.unwrap();
         all.lock().unwrap().push(seen);
@@ -134,9 +135,9 @@ async fn each_request_pays_for_itself_among_busy_neighbours() {
     // What a hypervisor takes away is in the one figure and not in the other: it may spoil a batch, not all of them.
     let mut batches = Vec::new();
     while batches.len() < 5 && batches.last().is_none_or(|&off| off > 0.05) {
-        ask(address, 200, 8).await;
+        ask(address, 104, 8).await;
         let batch = std::mem::take(&mut *all.lock().unwrap());
-        assert_eq!(batch.len(), 200);
+        assert_eq!(batch.len(), 104);
         batches.push(off_at_p95(&batch));
     }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::doc_markdown, reason = "people read these lines on a terminal, where names need no backticks")]
 
 mod backend;
+mod calibrate;
 mod call;
 mod demo;
 mod plan;
@@ -13,6 +14,7 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub(crate) use backend::BackendArgs;
+pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use call::CallArgs;
 pub(crate) use demo::DemoArgs;
 pub(crate) use plan::PlanArgs;
@@ -33,6 +35,7 @@ pub(crate) enum Command {
     Call(CallArgs),
     Plan(PlanArgs),
     Sim(SimArgs),
+    Calibrate(CalibrateArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -41,7 +44,8 @@ Examples:
   evenkeel backend                              a service to try things on
   evenkeel call 127.0.0.1:50051 --seconds 5     load for it
   evenkeel plan --clients 300 --backends 300    which subset size, and why
-  evenkeel sim run figure-20-5                  a scenario of the laboratory";
+  evenkeel sim run figure-20-5                  a scenario of the laboratory
+  evenkeel calibrate                            how fast this machine is";
 
 #[cfg(test)]
 mod tests {

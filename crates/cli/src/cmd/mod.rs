@@ -1,6 +1,7 @@
 //! One module for each command. Each computes its figures first, and then prints them as JSON or as pictures.
 
 pub(crate) mod backend;
+pub(crate) mod calibrate;
 pub(crate) mod call;
 pub(crate) mod demo;
 pub(crate) mod plan;
