@@ -64,6 +64,8 @@ pub(crate) struct Governor {
     dearest: Dearest,
     /// What a refusal costs, in CPU seconds.
     overhead: f64,
+    /// Refusals a second, of late.
+    refusals: f64,
     /// Whether the driver has said how many processors there are: before that nobody waits and nothing is cut.
     knows_processors: bool,
     at_tick: (Time, Totals, Spent),
@@ -85,6 +87,7 @@ impl Governor {
             degrade: Degrade::default(),
             dearest: Dearest::default(),
             overhead: 0.0,
+            refusals: 0.0,
             knows_processors: false,
             at_tick: (now, Totals::default(), Spent::default()),
             at_measure: (now, Totals::default()),
@@ -153,10 +156,17 @@ impl Governor {
         }
         self.degrade.read(self.demand.from(0) / capacity, &self.config.degrade);
         self.publish(gate);
-        let is_refusing = refused * gate.costs().mean().unwrap_or(0) as f64 * 1e-9 > 0.15 * capacity * seconds;
-        let ttl = if is_refusing { self.config.hint_ttl * 3 / 2 } else { self.config.hint_ttl };
-        gate.rules().set_hint_ttl(ttl);
+        self.refusals += (seconds / REFUSALS_OVER).min(1.0) * (refused / seconds - self.refusals);
+        gate.rules().set_hint_ttl(self.hint_ttl(gate));
         gate.rules().set_short(self.controller.is_engaged() || queue > SHORT_QUEUE);
+    }
+
+    /// The more refusals there are in spite of hints, the longer hints hold: clients that come back to see whether they may
+    /// are most of them where there are many clients.
+    fn hint_ttl(&self, gate: &Gate) -> Duration {
+        let work = self.refusals * gate.costs().mean().unwrap_or(0) as f64 * 1e-9;
+        let share = work / self.capacity.get();
+        self.config.hint_ttl.mul_f64((share / REFUSALS_FEW).clamp(1.0, TTL_TIMES_MOST))
     }
 
     /// Share of the processors that nobody used, as far as is known.
@@ -234,6 +244,10 @@ const TICK_MOST: f64 = 0.25;
 const OVER: f64 = 0.9;
 /// Work in line, over the burst, from which on capacity is short.
 const SHORT_QUEUE: f64 = 0.5;
+/// Seconds that the rate of refusals is over, the share of capacity that they may be, and how much longer hints may hold.
+const REFUSALS_OVER: f64 = 0.5;
+const REFUSALS_FEW: f64 = 0.15;
+const TTL_TIMES_MOST: f64 = 2.0;
 const DEAREST_HALF_LIFE: Duration = Duration::from_secs(10);
 /// Nanoseconds that the dearest requests are taken to cost before any were seen.
 const DEAREST_UNKNOWN: u64 = 50_000_000;
