@@ -15,6 +15,7 @@ mod parse;
 mod places;
 mod policies;
 mod selection;
+mod server;
 mod set;
 mod span;
 mod words;
@@ -30,6 +31,7 @@ pub use idle::Idle;
 pub(crate) use policies::ORACLE;
 pub use selection::selection;
 use serde::{Deserialize, Serialize};
+pub use server::{Overload, ServerSettings, Switch};
 pub use span::Span;
 
 /// Everything one run depends on, but for its seed.
@@ -56,6 +58,10 @@ pub struct Scenario {
     pub subset: Subset,
     /// Limits and errors, as in core's `ClientConfig`.
     pub client: ClientSettings,
+    /// Who is let in at the backends.
+    pub server: ServerSettings,
+    /// When there is too much: figures of that are made where it is given.
+    pub overload: Option<Overload>,
     /// What becomes of connections that nobody uses.
     pub idle: Idle,
     /// Who asks, and how often.
@@ -134,6 +140,8 @@ impl Default for Scenario {
             admission: None,
             subset: Subset::default(),
             client: ClientSettings::default(),
+            server: ServerSettings::default(),
+            overload: None,
             idle: Idle::default(),
             clients: Clients::default(),
             backends: Backends::default(),

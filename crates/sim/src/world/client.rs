@@ -7,6 +7,7 @@ use evenkeel_core::{Announcement, BackendId, Client, Local, Notice, Picker, Read
 
 use super::datagrams::Key;
 use super::event::RequestId;
+use super::hints::Heard;
 use super::requests::NOBODY;
 use crate::admission::Admission;
 use crate::baseline::Baseline;
@@ -42,6 +43,8 @@ pub(crate) struct ClientTask {
     pub(crate) keys: BTreeMap<u32, Key>,
     /// Requests that no connection stands for yet.
     pub(crate) waiting: Vec<RequestId>,
+    /// What each backend said it refuses.
+    pub(crate) heard: BTreeMap<u32, Heard>,
 }
 
 /// A connection as its client sees it.
