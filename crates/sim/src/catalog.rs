@@ -40,6 +40,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "churn",
     "clusters",
     "crash",
+    "critical-half",
     "figure-20-1",
     "figure-20-2",
     "figure-20-3",

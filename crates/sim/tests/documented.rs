@@ -24,12 +24,15 @@ rhythm = [
 reach = "all"
 [idle]
 after = "1m"
+[overload]
+from = "1s"
+until = "9s"
 [backends]
 machine = [{}]
 neighbours = {}
 warmup = {}
 [[method]]
-cpu = { kind = "fixed", mean = "1ms" }
+cpu = { kind = "bimodal", least = "1ms", most = "2ms", share = 1 }
 wait = { kind = "exponential", mean = "1ms" }
 [[method]]
 cpu = { kind = "normal", centre = "1ms", deviation = "1ms" }
@@ -123,7 +126,7 @@ fn what_others_do_is_said_in_the_same_words() {
 }
 
 /// Worlds that have every kind of figure between them, each short.
-const WORLDS: [(&str, &[&str]); 9] = [
+const WORLDS: [(&str, &[&str]); 10] = [
     ("sinkhole", &["seeds=1", "duration=20s", "fault.0.lasts=4s"]),
     ("slow-backend", &["settle=10s", "duration=70s"]),
     ("layers", &["duration=8s"]),
@@ -132,6 +135,7 @@ const WORLDS: [(&str, &[&str]); 9] = [
     ("churn", &["duration=5s"]),
     ("rolling-restart", &["seeds=1", "duration=8s"]),
     ("idle-restart", &["seeds=1", "duration=16s"]),
+    ("critical-half", &["seeds=1", "duration=8s", "overload.until=7s"]),
     ("subsets", &["seeds=1"]),
 ];
 
@@ -166,12 +170,14 @@ fn listed(page: &str, heading: &str) -> BTreeSet<String> {
 /// The name that stands for it on the page: without its variant, for any number and any customer.
 fn in_general(key: &str) -> String {
     let name = key.rsplit('/').next().unwrap_or(key);
-    if name.starts_with("customer_") {
-        return "customer_NAME_served_share".to_owned();
+    if let Some((_, share)) = name.strip_prefix("customer_").and_then(|rest| rest.split_once('_')) {
+        return format!("customer_NAME_{share}");
     }
-    let is_level = |level: &Criticality| name == format!("{}_served_share", level.as_str().to_lowercase());
-    if Criticality::ALL.iter().any(is_level) {
-        return "critical_served_share".to_owned();
+    for before in ["", "overload_"] {
+        let is_level = |level: &Criticality| name == format!("{before}{}_served_share", level.as_str().to_lowercase());
+        if Criticality::ALL.iter().any(is_level) {
+            return format!("{before}critical_served_share");
+        }
     }
     for word in ["fault", "cluster", "layer"] {
         if let Some(rest) = name.strip_prefix(word).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {

@@ -194,7 +194,7 @@ impl Requests {
     }
 
     /// Mean seconds of CPU of the requests of these methods.
-    fn mean_cpu(&self, methods: &[Method]) -> f64 {
+    pub(crate) fn mean_cpu(&self, methods: &[Method]) -> f64 {
         if methods.is_empty() {
             return Method::default().cpu.mean_seconds();
         }

@@ -15,6 +15,7 @@ impl Distribution {
             Distribution::Exponential { mean, cut } => mean.seconds() * -libm::expm1(-cut.unwrap_or(CUT)),
             Distribution::Normal { centre, deviation } => clipped_normal(centre.seconds(), deviation.seconds()),
             Distribution::Lognormal { mean, sigma, cut } => mean.seconds() * cut_lognormal(sigma, cut.unwrap_or(CUT)),
+            Distribution::Bimodal { least, most, share } => least.seconds() * (1.0 - share) + most.seconds() * share,
             Distribution::Pareto { least, range, alpha } => least.seconds() * bounded_pareto(range, alpha),
         }
     }
@@ -50,6 +51,7 @@ pub(crate) enum Sampler {
     Exponential { mean: f64, most: f64 },
     Normal { centre: f64, deviation: f64 },
     Lognormal { median: f64, sigma: f64, most: f64 },
+    Bimodal { least: f64, most: f64, share: f64 },
     Pareto { least: f64, most: f64, span: f64, power: f64 },
 }
 
@@ -68,6 +70,9 @@ impl Sampler {
                 sigma,
                 most: mean.seconds() * cut.unwrap_or(CUT),
             },
+            Distribution::Bimodal { least, most, share } => {
+                Sampler::Bimodal { least: least.seconds(), most: most.seconds(), share }
+            }
             Distribution::Pareto { least, range, alpha } => Sampler::Pareto {
                 least: least.seconds(),
                 most: least.seconds() * range,
@@ -84,6 +89,13 @@ impl Sampler {
             Sampler::Exponential { mean, most } => exponential(mean, rng).min(most),
             Sampler::Normal { centre, deviation } => (centre + deviation * standard_normal(rng)).max(0.0),
             Sampler::Lognormal { median, sigma, most } => (median * libm::exp(sigma * standard_normal(rng))).min(most),
+            Sampler::Bimodal { least, most, share } => {
+                if rng.unit() < share {
+                    most
+                } else {
+                    least
+                }
+            }
             Sampler::Pareto { least, most, span, power } => {
                 (least * libm::pow(1.0 - rng.unit() * span, power)).min(most)
             }

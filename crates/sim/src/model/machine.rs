@@ -21,13 +21,16 @@ pub(crate) struct Machine {
     /// Work a core does in a second; 0 while it hangs.
     speed: f64,
     running: u32,
+    /// Those of `running` that are no handlers: answers to refused requests.
+    aside: u32,
     /// Seconds of work that every request running since it was 0 has got.
     level: f64,
     /// When `level` and `busy` were brought up to date.
     at: u64,
     jobs: BinaryHeap<Reverse<Piece>>,
-    /// Core-seconds in use since the machine was switched on.
+    /// Core-seconds in use since the machine was switched on, and those of handlers.
     busy: f64,
+    handled: f64,
 }
 
 /// Ends when the level reaches `end`.
@@ -39,7 +42,17 @@ struct Piece {
 
 impl Machine {
     pub(crate) fn new(cores: u32, speed: f64) -> Self {
-        Machine { cores: f64::from(cores), speed, running: 0, level: 0.0, at: 0, jobs: BinaryHeap::new(), busy: 0.0 }
+        Machine {
+            cores: f64::from(cores),
+            speed,
+            running: 0,
+            aside: 0,
+            level: 0.0,
+            at: 0,
+            jobs: BinaryHeap::new(),
+            busy: 0.0,
+            handled: 0.0,
+        }
     }
 
     pub(crate) fn cores(&self) -> f64 {
@@ -54,6 +67,12 @@ impl Machine {
     pub(crate) fn busy(&mut self, now: u64) -> f64 {
         self.advance(now);
         self.busy
+    }
+
+    /// Core-seconds that handlers had up to `now`.
+    pub(crate) fn handled(&mut self, now: u64) -> f64 {
+        self.advance(now);
+        self.handled
     }
 
     pub(crate) fn set_speed(&mut self, now: u64, speed: f64) {
@@ -73,6 +92,12 @@ impl Machine {
         self.jobs.push(Reverse(Piece { end: self.level + work, job }));
     }
 
+    /// The same for work that is no handler's.
+    pub(crate) fn start_aside(&mut self, now: u64, job: Job, work: f64) {
+        self.start(now, job, work);
+        self.aside += 1;
+    }
+
     /// One request less, without being finished. Its piece stays behind and is passed over by whoever takes it.
     pub(crate) fn abandon(&mut self, now: u64) {
         self.advance(now);
@@ -83,7 +108,7 @@ impl Machine {
     /// Everything at once: the process is gone.
     pub(crate) fn clear(&mut self, now: u64) {
         self.advance(now);
-        self.running = 0;
+        (self.running, self.aside) = (0, 0);
         self.jobs.clear();
     }
 
@@ -103,6 +128,13 @@ impl Machine {
         self.running = self.running.saturating_sub(1);
     }
 
+    /// The same for work that was no handler's.
+    pub(crate) fn finished_aside(&mut self) {
+        debug_assert!(self.aside > 0, "nothing runs aside that could be finished");
+        self.finished();
+        self.aside = self.aside.saturating_sub(1);
+    }
+
     /// When the next piece is finished if nothing changes.
     pub(crate) fn next_finish(&self) -> Option<u64> {
         let Reverse(first) = self.jobs.peek()?;
@@ -118,7 +150,9 @@ impl Machine {
     fn advance(&mut self, now: u64) {
         let seconds = now.saturating_sub(self.at) as f64 * 1e-9;
         self.level += seconds * self.rate();
-        self.busy += seconds * f64::from(self.running).min(self.cores);
+        let busy = seconds * f64::from(self.running).min(self.cores);
+        self.busy += busy;
+        self.handled += busy * f64::from(self.running - self.aside) / f64::from(self.running.max(1));
         self.at = now;
     }
 
@@ -182,6 +216,21 @@ mod tests {
         assert_eq!(finish(&mut machine), (20 * MS, 1));
         assert_eq!(finish(&mut machine), (30 * MS, 2));
         assert!((machine.busy(40 * MS) - 0.030).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_done_aside_takes_its_share_and_is_not_the_handlers() {
+        let mut machine = Machine::new(1, 1.0);
+        machine.start(0, job(1), 0.010);
+        machine.start_aside(0, job(2), 0.002);
+
+        let at = machine.next_finish().unwrap();
+        assert_eq!((at, machine.take_finished(at)), (4 * MS, Some(job(2))));
+        machine.finished_aside();
+        assert!((machine.handled(4 * MS) - 0.002).abs() < 1e-12);
+        assert_eq!(finish(&mut machine), (12 * MS, 1));
+        assert!((machine.handled(20 * MS) - 0.010).abs() < 1e-12);
+        assert!((machine.busy(20 * MS) - 0.012).abs() < 1e-12);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct Backends {
     pub cores: u32,
     /// Requests worked on at once, others queue in order of arrival. Default: no limit, they share the cores.
     pub workers: Option<u32>,
+    /// Requests that may queue for a worker; more are refused. Default: any number.
+    pub queue: Option<u32>,
     /// Machine types; tasks are dealt over them in turn. Default: one of speed 1.
     #[serde(rename = "machine")]
     pub machines: Vec<Machine>,
@@ -67,6 +69,7 @@ impl Default for Backends {
             count: 100,
             cores: 8,
             workers: None,
+            queue: None,
             machines: Vec::new(),
             neighbours: None,
             warmup: None,

@@ -119,6 +119,15 @@ pub enum Distribution {
         /// Largest value, as a multiple of the mean. Default 10,000.
         cut: Option<f64>,
     },
+    /// One of two values.
+    Bimodal {
+        /// The usual one.
+        least: Span,
+        /// The other one.
+        most: Span,
+        /// How often it is the other one.
+        share: f64,
+    },
     /// Bounded Pareto.
     Pareto {
         /// Smallest value.

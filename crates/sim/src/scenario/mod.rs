@@ -15,6 +15,7 @@ mod parse;
 mod places;
 mod policies;
 mod selection;
+mod server;
 mod set;
 mod span;
 mod words;
@@ -24,12 +25,14 @@ pub use check::SEEDS_MOST;
 pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Reach, Rhythm};
 pub(crate) use closest::closest;
 pub use error::BadScenario;
+use evenkeel_core::ThrottleConfig;
 pub use faults::{Fault, FaultKind};
 pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
 pub use idle::Idle;
 pub(crate) use policies::ORACLE;
 pub use selection::selection;
 use serde::{Deserialize, Serialize};
+pub use server::{Overload, ServerSettings, Switch};
 pub use span::Span;
 
 /// Everything one run depends on, but for its seed.
@@ -56,6 +59,10 @@ pub struct Scenario {
     pub subset: Subset,
     /// Limits and errors, as in core's `ClientConfig`.
     pub client: ClientSettings,
+    /// Who is let in at the backends.
+    pub server: ServerSettings,
+    /// When there is too much: figures of that are made where it is given.
+    pub overload: Option<Overload>,
     /// What becomes of connections that nobody uses.
     pub idle: Idle,
     /// Who asks, and how often.
@@ -119,6 +126,26 @@ pub struct ClientSettings {
     pub active_max: u32,
     /// Time in which an error's weight halves.
     pub error_half_life: Span,
+    /// Whether clients hold back by what was accepted of late (B7). Default off, so that a scenario is about one thing.
+    pub throttle: Switch,
+    /// Requests sent for each one accepted.
+    pub k: f64,
+    /// How far back requests and accepts count.
+    pub throttle_window: Span,
+    /// Whether clients hold back by what backends say that they admit.
+    pub hints: Switch,
+}
+
+impl ClientSettings {
+    pub(crate) fn throttling(&self) -> ThrottleConfig {
+        ThrottleConfig {
+            local: self.throttle.into(),
+            hints: self.hints.into(),
+            k: self.k,
+            window: self.throttle_window.get(),
+            ..ThrottleConfig::default()
+        }
+    }
 }
 
 impl Default for Scenario {
@@ -134,6 +161,8 @@ impl Default for Scenario {
             admission: None,
             subset: Subset::default(),
             client: ClientSettings::default(),
+            server: ServerSettings::default(),
+            overload: None,
             idle: Idle::default(),
             clients: Clients::default(),
             backends: Backends::default(),
@@ -160,6 +189,13 @@ impl Default for Subset {
 impl Default for ClientSettings {
     fn default() -> Self {
         let core = evenkeel_core::ClientConfig::default();
-        ClientSettings { active_max: core.flow.active_max, error_half_life: core.errors.half_life.into() }
+        ClientSettings {
+            active_max: core.flow.active_max,
+            error_half_life: core.errors.half_life.into(),
+            throttle: Switch::Off,
+            k: core.throttle.k,
+            throttle_window: core.throttle.window.into(),
+            hints: Switch::On,
+        }
     }
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use evenkeel_core::rng::hash3;
-use evenkeel_core::{CustomerId, Kind, LoadReport, Outcome, Refusal, RequestMeta, Rng, Time};
+use evenkeel_core::{CustomerId, Kind, LoadReport, Lot, Outcome, Refusal, RequestMeta, Rng, Time};
 
 use super::World;
 use super::event::{Event, LinkId, RequestId};
 use super::links::CONNECT_TIMEOUT;
 use super::requests::{At, Request};
+use super::serving::method_id;
 use super::tally::End;
 
 impl World<'_> {
@@ -27,6 +28,8 @@ impl World<'_> {
         request.key = arrival.number;
         request.criticality = arrival.criticality;
         request.customer = arrival.customer;
+        request.method = method_id(arrival.method);
+        request.lot = Lot((hash3(self.seed, arrival.number, LOTS) >> 48) as u16);
         let deadline = request.deadline;
         let id = self.requests.insert(request);
         if self.deadlines.is_empty() {
@@ -34,6 +37,7 @@ impl World<'_> {
         }
         self.deadlines.push_back((deadline, id));
         self.tally.on_asked(self.now);
+        self.note_asked(id);
         let client = &mut self.clients[arrival.client as usize];
         // Drawn by the request's number, so that a policy that draws more or less changes nothing here.
         let drawn = || Rng::from_seed(hash3(self.seed, arrival.number, ADMITS));
@@ -58,7 +62,11 @@ impl World<'_> {
         let ticket = match client.picker.begin(&mut client.local, now, &meta, &mut client.rng) {
             Ok(ticket) => ticket,
             Err(Refusal::Waking) => return self.wait_for_connection(id),
-            Err(Refusal::TooLate | Refusal::AllFull | Refusal::NoneUsable | Refusal::Throttled) => {
+            Err(refusal) => {
+                if refusal == Refusal::Throttled {
+                    self.tally.on_held_back(request);
+                    self.note_held_back(id);
+                }
                 return self.end_request(id, End::Refused);
             }
         };
@@ -74,6 +82,7 @@ impl World<'_> {
         request.link = LinkId { client: request.client, place, epoch: link.epoch };
         request.sent = self.now;
         request.outcome = Outcome::Served;
+        request.held = ticket.held();
         request.ticket = Some(ticket);
         let (link, backend, key, tries) = (request.link, request.backend, request.key, request.tries);
         let is_root = request.parent.is_none();
@@ -134,11 +143,23 @@ impl World<'_> {
     pub(super) fn on_answer(&mut self, id: RequestId) {
         let Some(request) = self.requests.get(id) else { return };
         let (outcome, report) = (request.outcome, request.report);
+        self.heed(id);
         self.settle(id, outcome, Some(&report));
         if outcome == Outcome::Unsent {
             self.ask_again(id);
         } else {
             self.end_request(id, End::of(outcome));
+        }
+    }
+
+    /// The client hears what the backend refuses, with an answer.
+    fn heed(&mut self, id: RequestId) {
+        let now = self.time();
+        let Some(request) = self.requests.get_mut(id) else { return };
+        let (Some(hint), Some(ticket)) = (request.hint.take(), &mut request.ticket) else { return };
+        let client = &self.clients[request.link.client as usize];
+        if !client.is_foreign {
+            client.picker.heed(now, ticket, hint);
         }
     }
 
@@ -191,6 +212,9 @@ impl World<'_> {
         match parent {
             None => {
                 self.tally.on_end(self.now, request, end);
+                if let Some(watch) = &mut self.watch {
+                    watch.on_end(self.now, request, end);
+                }
                 let client = &mut self.clients[request.client as usize];
                 if let Some(admission) = client.admission.as_mut().filter(|_| end != End::Refused) {
                     admission.on_end(Time::from_nanos(self.now), end == End::Served);
@@ -247,10 +271,12 @@ pub(super) fn meta_of(request: &Request) -> RequestMeta {
         attempt: 0,
         kind: Kind::Unary,
         customer: CustomerId(request.customer),
-        ..RequestMeta::default()
+        lot: request.lot,
+        method: request.method,
     }
 }
 
 /// Nanoseconds before each further try of a request that never ran, as the network library has them.
 const UNSENT_WAITS: [u64; 3] = [0, 1_000_000, 5_000_000];
 const ADMITS: u64 = 0x6164_6d69;
+const LOTS: u64 = 0x6c6f_7473;

@@ -7,7 +7,7 @@ use evenkeel_core::client::subset::Algorithm;
 use evenkeel_core::plan::Shape;
 use evenkeel_core::rng::{hash2, hash3};
 use evenkeel_core::{
-    BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, PolicyName, Rng, Server, ServerConfig, Time,
+    BackendId, BackendList, BackendSpec, Client, ClientConfig, CustomerId, Local, PolicyName, Rng, Server, Time,
 };
 
 use super::client::ClientTask;
@@ -15,6 +15,7 @@ use super::datagrams::Datagrams;
 use super::event::Event;
 use super::faults::FaultState;
 use super::network::Net;
+use super::overload::Watch;
 use super::queue::Queue;
 use super::requests::Requests;
 use super::serving::FIRST_MEASURE;
@@ -51,6 +52,7 @@ impl<'a> World<'a> {
             faults: Vec::new(),
             central: None,
             tally: Tally::new(scenario),
+            watch: scenario.overload.as_ref().map(|overload| Watch::new(scenario, overload)),
             trace: seed,
             events: 0,
             checker: None,
@@ -84,13 +86,13 @@ impl<'a> World<'a> {
 
     fn add_task(&mut self, service: u32, number: u32, cores: u32, speed: f64) {
         let backend = self.tasks.len() as u32;
-        let config = ServerConfig::default();
-        let mut brain = Server::new(Time::from_nanos(self.now), config).expect("core's own defaults are possible");
-        brain.handle_ready(Time::from_nanos(self.now));
+        let mut fresh = self.fresh_server();
+        fresh.0.handle_ready(Time::from_nanos(self.now));
         let rng = Rng::for_stream(hash2(self.seed, SERVERS), u64::from(backend));
-        let mut task = Task::new(brain, Machine::new(cores, speed), speed, rng);
+        let mut task = Task::new(fresh, Machine::new(cores, speed), speed, rng);
         let backends = self.backends_of(service);
         task.workers = backends.workers.unwrap_or(u32::MAX);
+        task.refusal_cost = self.refusal_cost(service);
         task.service = service;
         task.cluster = self.cluster_of(number, self.services[service as usize].count);
         let first_measure = self.now + u64::from(task.rng.below(FIRST_MEASURE as u32));
@@ -98,6 +100,26 @@ impl<'a> World<'a> {
         self.tasks.push(task);
         self.queue.push(first_measure, Event::ServerTimer(backend));
         self.begin_neighbours(backend);
+    }
+
+    /// The brain of a new process, and the numbers it has for customers.
+    pub(super) fn fresh_server(&self) -> (Server, Vec<CustomerId>) {
+        let config = self.scenario.server.config();
+        let mut brain = Server::new(self.time(), config).expect("a checked scenario gives possible settings");
+        let customers = self.scenario.customers.keys().map(|name| brain.handle_customer(name)).collect();
+        (brain, customers)
+    }
+
+    /// Seconds of CPU that answering a refusal takes at a service.
+    fn refusal_cost(&self, service: u32) -> f64 {
+        if self.scenario.server.is_off() && self.backends_of(service).queue.is_none() {
+            return 0.0;
+        }
+        let methods = match service.checked_sub(1) {
+            None => &self.scenario.methods,
+            Some(layer) => &self.scenario.layers[layer as usize].methods,
+        };
+        self.scenario.server.refusal_cost * self.services[service as usize].methods.mean_cpu(methods)
     }
 
     /// The settings of a service's tasks.
@@ -231,6 +253,7 @@ impl<'a> World<'a> {
         config.subset.seed = self.dealing_seed();
         config.flow.active_max = scenario.client.active_max;
         config.errors.half_life = scenario.client.error_half_life.get();
+        config.throttle = scenario.client.throttling();
         scenario.idle.put_into(&mut config);
         config
     }

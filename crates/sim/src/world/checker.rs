@@ -226,9 +226,9 @@ impl World<'_> {
         for id in self.requests.find(|request| request.at != At::Nowhere) {
             let Some(request) = self.requests.get(id) else { continue };
             let [admitted, in_service, working] = &mut counts[request.backend as usize];
-            *admitted += u32::from(request.admission.is_some());
-            *in_service += u32::from(request.at != At::Queued);
-            *working += u32::from(request.at == At::Working);
+            *admitted += u32::from(request.admission.is_some() || request.at == At::Waiting);
+            *in_service += u32::from(matches!(request.at, At::Working | At::Resting | At::Calling));
+            *working += u32::from(matches!(request.at, At::Working | At::Refusing));
         }
         self.tasks.iter().zip(counts).enumerate().filter(|(_, (task, _))| task.is_up).find_map(
             |(number, (task, has))| {

@@ -1,7 +1,7 @@
 //! What goes wrong and what is changed: when it begins, when it ends.
 
 use evenkeel_core::plan::{Change, Shape};
-use evenkeel_core::{Outcome, PolicyName, Readiness, Server, ServerConfig};
+use evenkeel_core::{Outcome, PolicyName, Readiness};
 
 use super::World;
 use super::event::{Event, LinkId, Note};
@@ -142,6 +142,7 @@ impl World<'_> {
             if let Some(request) = self.requests.get_mut(id) {
                 request.at = At::Nowhere;
                 request.admission = None;
+                request.place = None;
             }
             self.forget_if_done(id);
             if self.central.is_some() {
@@ -196,9 +197,9 @@ impl World<'_> {
         if task.is_up || task.process != process {
             return;
         }
-        let Ok(brain) = Server::new(self.time(), ServerConfig::default()) else { return };
+        let fresh = self.fresh_server();
         let task = &mut self.tasks[backend as usize];
-        task.begin_process(self.now, brain);
+        task.begin_process(self.now, fresh);
         let prewarm = task.restart.and_then(|fault| match self.faults[fault as usize].kind {
             FaultKind::Restart { prewarm, .. } => Some(prewarm.nanos()),
             _ => None,

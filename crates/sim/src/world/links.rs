@@ -234,6 +234,7 @@ impl World<'_> {
     fn forget_watcher(&mut self, id: LinkId) {
         let Some(backend) = self.left.remove(&id.epoch) else { return };
         let task = &mut self.tasks[backend as usize];
+        task.forget_hint(id.epoch);
         let before = task.watchers.len();
         task.watchers.retain(|one| one.link != id);
         if task.is_up && task.watchers.len() < before {

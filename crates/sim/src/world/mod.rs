@@ -3,6 +3,7 @@
 //! The world does what a driver does and decides nothing: it tells the brains what happened, carries out what they ask
 //! for, and moves requests and notes between them. One event at a time, in order of time, so a seed gives one trace.
 
+mod admitting;
 mod asking;
 mod build;
 mod checker;
@@ -10,8 +11,10 @@ mod client;
 mod datagrams;
 mod event;
 mod faults;
+mod inversion;
 mod links;
 mod network;
+mod overload;
 mod queue;
 mod requests;
 mod results;
@@ -34,6 +37,7 @@ use datagrams::Datagrams;
 use event::{Event, LinkId, RequestId};
 use faults::FaultState;
 use network::Net;
+use overload::Watch;
 use queue::Queue;
 use requests::Requests;
 use tally::Tally;
@@ -98,6 +102,8 @@ struct World<'a> {
     /// One line for all cores instead of clients that choose.
     central: Option<Central<RequestId>>,
     tally: Tally,
+    /// What is looked at while there is too much.
+    watch: Option<Watch>,
     /// A hash of every event so far.
     trace: u64,
     events: u64,

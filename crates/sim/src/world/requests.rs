@@ -1,7 +1,7 @@
 //! Requests on their way, in numbered places that are used again.
 
-use evenkeel_core::server::Admission;
-use evenkeel_core::{Criticality, LoadReport, Outcome, Ticket};
+use evenkeel_core::server::{Admission, Place, ServerRefusal};
+use evenkeel_core::{Criticality, Hint, LoadReport, Lot, MethodId, Outcome, Ticket};
 
 use super::event::{LinkId, RequestId};
 
@@ -23,6 +23,8 @@ pub(crate) struct Request {
     pub(crate) at: At,
     /// The backend's proof that it was let in.
     pub(crate) admission: Option<Admission>,
+    /// Where it stands in the backend's line.
+    pub(crate) place: Option<Place>,
     /// Seconds of a core of speed 1 that it takes.
     pub(crate) cpu: f64,
     /// Seconds it then waits for something else.
@@ -52,6 +54,17 @@ pub(crate) struct Request {
     pub(crate) outcome: Outcome,
     /// What the backend said with its answer.
     pub(crate) report: LoadReport,
+    /// What it said that it refuses.
+    pub(crate) hint: Option<Hint>,
+    /// Why the backend refused it, if it did.
+    pub(crate) refusal: Option<ServerRefusal>,
+    /// What its root request drew.
+    pub(crate) lot: Lot,
+    pub(crate) method: MethodId,
+    /// What its client held back before it, by criticality.
+    pub(crate) held: Option<[u16; 4]>,
+    /// When its backend began to work on it, and ended.
+    pub(crate) worked: (u64, u64),
 }
 
 /// Where the backend has a request.
@@ -59,6 +72,8 @@ pub(crate) struct Request {
 pub(crate) enum At {
     /// Not there, or not there any more.
     Nowhere,
+    /// In the line of those who are to be called.
+    Waiting,
     /// In line for a worker.
     Queued,
     /// On the cores.
@@ -67,6 +82,8 @@ pub(crate) enum At {
     Resting,
     /// Waiting for the requests it made itself.
     Calling,
+    /// Refused; the answer is being made.
+    Refusing,
 }
 
 /// All of them.
@@ -133,6 +150,7 @@ impl Request {
             wanted: true,
             at: At::Nowhere,
             admission: None,
+            place: None,
             cpu: 0.0,
             wait: 0.0,
             asked,
@@ -149,6 +167,12 @@ impl Request {
             children: 0,
             outcome: Outcome::Served,
             report: LoadReport::default(),
+            hint: None,
+            refusal: None,
+            lot: Lot::default(),
+            method: MethodId::default(),
+            held: None,
+            worked: (asked, asked),
         }
     }
 }

@@ -45,6 +45,10 @@ impl World<'_> {
         self.fault_figures(&mut metrics, &mut series);
         self.churn_figures(&mut metrics);
         self.idle_figures(&mut metrics);
+        if let Some(watch) = &self.watch {
+            watch.figures(&mut metrics);
+            series.insert("goodput".to_owned(), watch.series());
+        }
         self.outcome_series(&mut series);
         series.insert("latency_above".to_owned(), self.latency_above());
         metrics.insert("events".to_owned(), self.events as f64);
@@ -56,13 +60,17 @@ impl World<'_> {
         let mut put = |name: &str, value: f64| metrics.insert(name.to_owned(), value);
         let of = |end: End| tally.ended[end as usize] as f64;
         let asked = tally.asked as f64;
-        let failed = of(End::Failed) + of(End::Expired) + of(End::Unsent) + of(End::Cancelled);
+        let failed = of(End::Failed) + of(End::Expired) + of(End::Unsent) + of(End::Cancelled) + of(End::Rejected);
         put("requests", asked);
         put("served", of(End::Served));
         put("failed", failed);
         put("expired", of(End::Expired));
         put("unsent", of(End::Unsent));
         put("refused", of(End::Refused));
+        if !self.scenario.server.is_off() {
+            put("rejected", of(End::Rejected));
+            put("held_back", tally.held_back as f64);
+        }
         if asked > 0.0 {
             put("served_share", of(End::Served) / asked);
             put("failed_share", failed / asked);

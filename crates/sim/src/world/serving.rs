@@ -1,55 +1,22 @@
 //! A request at its backend: let in, worked on, waiting for others, answered.
 
 use evenkeel_core::rng::hash3;
-use evenkeel_core::server::{Entry, ServerRefusal};
-use evenkeel_core::{Outcome, Readiness, Rng, Time};
+use evenkeel_core::server::Entry;
+use evenkeel_core::{MethodId, Outcome, Readiness, Rng, Time};
 
 use super::World;
-use super::asking::meta_of;
+use super::admitting::{cost_of, meta_at};
 use super::event::{Event, RequestId};
 use super::requests::{At, Request};
 use super::tally::End;
 use crate::model::{Central, Job};
 
 impl World<'_> {
-    /// The request is there.
-    pub(super) fn on_reach(&mut self, id: RequestId, tries: u32) {
-        if self.central.is_some() {
-            return self.reach_central(id);
-        }
-        let now = self.time();
-        let is_meant = |request: &&mut Request| request.wanted && request.tries == tries;
-        let Some(request) = self.requests.get_mut(id).filter(is_meant) else { return };
-        let link = request.link;
-        let process = self.clients[link.client as usize].link(link.place, link.epoch).map_or(0, |link| link.process);
-        let task = &mut self.tasks[request.backend as usize];
-        if !task.is_up || task.process != process {
-            // Whoever listened there has gone; what the client is told of that is on its way.
-            return;
-        }
-        match task.gate.admit(&mut task.local, now, &meta_of(request), &mut task.rng) {
-            Ok(entry) => request.admission = entry.started(),
-            Err(refused) if refused.reason == ServerRefusal::TooLate => return self.answer(id, Outcome::Expired),
-            Err(_) => return self.answer(id, Outcome::Unsent),
-        }
-        if let Some((share, cpu)) = task.failing {
-            let drawn = Rng::from_seed(hash3(self.seed, request.key, FAILS ^ u64::from(request.tries))).unit();
-            if drawn < share {
-                (request.outcome, request.cpu, request.wait) = (Outcome::Failed, cpu, 0.0);
-            }
-        }
-        if task.in_service >= task.workers {
-            request.at = At::Queued;
-            task.queue.push_back(id);
-            return;
-        }
-        self.start_work(id);
-    }
-
     /// On the cores.
     pub(super) fn start_work(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(id) else { return };
         request.at = At::Working;
+        request.worked = (self.now, self.now);
         let (backend, cpu) = (request.backend, request.cpu);
         let task = &mut self.tasks[backend as usize];
         task.in_service += 1;
@@ -74,19 +41,35 @@ impl World<'_> {
         self.tasks[backend as usize].wakes_at = u64::MAX;
         while let Some(job) = self.tasks[backend as usize].machine.take_finished(self.now) {
             let id = RequestId { number: job.request, generation: job.generation };
-            let is_there = |request: &Request| request.at == At::Working && request.backend == backend;
-            if self.requests.get(id).is_some_and(is_there) {
-                self.tasks[backend as usize].machine.finished();
-                self.on_cpu_done(id);
+            match self.requests.get(id).filter(|request| request.backend == backend).map(|request| request.at) {
+                Some(At::Working) => {
+                    self.tasks[backend as usize].machine.finished();
+                    self.on_cpu_done(id);
+                }
+                Some(At::Refusing) => {
+                    self.tasks[backend as usize].machine.finished_aside();
+                    self.on_refused(id);
+                }
+                _ => {}
             }
         }
         self.plan_work(backend);
     }
 
     fn on_cpu_done(&mut self, id: RequestId) {
-        let Some(request) = self.requests.get(id) else { return };
+        let Some(request) = self.requests.get_mut(id) else { return };
+        request.worked.1 = self.now;
+        let (backend, is_counted) = (request.backend, request.admission.is_some());
         // The next in line waits for a core, not for what this one still waits for.
-        self.next_of_central(request.backend);
+        self.next_of_central(backend);
+        self.go_on(id);
+        if is_counted {
+            self.handler_rests(backend);
+        }
+    }
+
+    /// After its work: calls others, waits, or is done.
+    fn go_on(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(id) else { return };
         let task = &self.tasks[request.backend as usize];
         let calls = self.services[task.service as usize].calls;
@@ -120,13 +103,14 @@ impl World<'_> {
         let Some(request) = self.requests.get(id) else { return };
         let (key, deadline, criticality, customer) =
             (request.key, request.deadline, request.criticality, request.customer);
-        let root_asked = request.root_asked;
+        let (root_asked, lot) = (request.root_asked, request.lot);
         let service = self.clients[caller as usize].service;
         for call in 0..calls {
             let mut child = Request::new(caller, self.now);
             child.key = hash3(key, u64::from(service), u64::from(call));
             let mut rng = Rng::from_seed(hash3(self.seed, child.key, COSTS));
-            let (_, cpu, wait) = self.services[service as usize].methods.draw(&mut rng);
+            let (method, cpu, wait) = self.services[service as usize].methods.draw(&mut rng);
+            (child.method, child.lot) = (method_id(method), lot);
             (child.cpu, child.wait, child.deadline) = (cpu, wait, deadline);
             (child.criticality, child.customer, child.parent) = (criticality, customer, Some(id));
             child.root_asked = root_asked;
@@ -166,23 +150,38 @@ impl World<'_> {
         request.at = At::Nowhere;
         let task = &mut self.tasks[request.backend as usize];
         if let Some(admission) = request.admission.take() {
-            task.gate.finish(now, admission, outcome, None);
+            let cost = cost_of(request, task.pace.speed()).filter(|_| outcome != Outcome::Cancelled);
+            task.gate.finish(now, admission, outcome, cost);
         }
+        request.hint = task.hint(self.now, request.link.epoch);
         request.report = task.gate.report();
         task.in_service -= 1;
-        if task.is_closing && task.gate.in_flight() == 0 {
-            let backend = request.backend;
-            self.close(backend);
-            return self.pump_server(backend);
+        let backend = request.backend;
+        if self.close_if_done(backend) {
+            return;
         }
+        let task = &mut self.tasks[backend as usize];
         while let Some(next) = task.queue.pop_front() {
             if self.requests.get(next).is_some_and(|request| request.at == At::Queued) {
+                task.queued -= 1;
+                self.note_accepted(next);
                 return self.start_work(next);
             }
         }
     }
 
-    fn answer(&mut self, id: RequestId, outcome: Outcome) {
+    /// A task that only waited for its last request closes; says whether it did.
+    pub(super) fn close_if_done(&mut self, backend: u32) -> bool {
+        let task = &self.tasks[backend as usize];
+        let is_done = task.is_closing && task.gate.in_flight() == 0;
+        if is_done {
+            self.close(backend);
+            self.pump_server(backend);
+        }
+        is_done
+    }
+
+    pub(super) fn answer(&mut self, id: RequestId, outcome: Outcome) {
         let Some(request) = self.requests.get_mut(id) else { return };
         request.outcome = outcome;
         if !request.wanted {
@@ -196,22 +195,31 @@ impl World<'_> {
     pub(super) fn on_cancel(&mut self, id: RequestId) {
         let now = self.now;
         let Some(request) = self.requests.get_mut(id) else { return };
-        let backend = request.backend;
+        let (backend, is_counted) = (request.backend, request.admission.is_some());
         match request.at {
-            At::Nowhere => {}
+            // The answer to a refusal is made all the same.
+            At::Nowhere | At::Refusing => {}
+            At::Waiting => self.leave_line(id),
             At::Queued => {
                 // It stays in line as a number that nobody has.
                 request.at = At::Nowhere;
                 let admission = request.admission.take();
-                let task = &self.tasks[backend as usize];
+                let task = &mut self.tasks[backend as usize];
+                task.queued -= 1;
                 if let Some(admission) = admission {
                     task.gate.finish(Time::from_nanos(now), admission, Outcome::Cancelled, None);
+                }
+                if is_counted {
+                    self.handler_rests(backend);
                 }
             }
             At::Working => {
                 self.tasks[backend as usize].machine.abandon(now);
                 self.release(id, Outcome::Cancelled);
                 self.next_of_central(backend);
+                if is_counted {
+                    self.handler_rests(backend);
+                }
                 self.plan_work(backend);
             }
             At::Resting => self.release(id, Outcome::Cancelled),
@@ -227,7 +235,6 @@ impl World<'_> {
 
     /// A backend measures itself and goes on with its life.
     pub(super) fn on_server_timer(&mut self, backend: u32) {
-        let now = self.time();
         let task = &mut self.tasks[backend as usize];
         if task.measured_at != self.now {
             return;
@@ -236,8 +243,12 @@ impl World<'_> {
         if !task.is_up {
             return;
         }
-        task.read_usage(self.now);
-        task.brain.handle_timeout(now);
+        if self.scenario.server.is_off() || task.usage_is_due(self.now) {
+            task.read_usage(self.now);
+        }
+        task.tick(self.now);
+        self.note_cutoff(backend);
+        self.call_line(backend);
         self.pump_server(backend);
     }
 
@@ -248,7 +259,7 @@ impl World<'_> {
         self.queue.push_message(self.now + trip, Event::Reach(id, 0));
     }
 
-    fn reach_central(&mut self, id: RequestId) {
+    pub(super) fn reach_central(&mut self, id: RequestId) {
         if self.requests.get(id).is_none_or(|request| !request.wanted) {
             return;
         }
@@ -265,8 +276,8 @@ impl World<'_> {
         central.charge(backend, request.cpu / task.pace.speed().max(SLOWEST));
         // Let in like any other, so that a task that is told to end waits for it.
         let now = Time::from_nanos(self.now);
-        request.admission =
-            task.gate.admit(&mut task.local, now, &meta_of(request), &mut task.rng).ok().and_then(Entry::started);
+        let meta = meta_at(request, task);
+        request.admission = task.gate.admit(&mut task.local, now, &meta, &mut task.rng).ok().and_then(Entry::started);
         self.tally.on_begin(backend);
         self.start_work(id);
     }
@@ -304,5 +315,9 @@ impl World<'_> {
 pub(super) const FIRST_MEASURE: u64 = 100_000_000;
 /// A machine that hangs takes very long.
 const SLOWEST: f64 = 1e-3;
-const FAILS: u64 = 0x6661_696c;
+/// As core has it: 0 is no method in particular.
+pub(super) fn method_id(place: u32) -> MethodId {
+    MethodId(u16::try_from(place + 1).unwrap_or(0))
+}
+
 const COSTS: u64 = 0x636f_7374;

@@ -20,13 +20,16 @@ pub(crate) enum End {
     Refused,
     /// Nobody wanted it any more.
     Cancelled,
+    /// Its backend refused it.
+    Rejected,
 }
 
 impl End {
     pub(crate) fn of(outcome: Outcome) -> End {
         match outcome {
             Outcome::Served => End::Served,
-            Outcome::Failed | Outcome::Overloaded | Outcome::DontRetry => End::Failed,
+            Outcome::Failed => End::Failed,
+            Outcome::Overloaded | Outcome::DontRetry => End::Rejected,
             Outcome::Expired => End::Expired,
             Outcome::Cancelled => End::Cancelled,
             Outcome::Unsent => End::Unsent,
@@ -43,7 +46,7 @@ pub(crate) struct Tally {
     measured_until: u64,
     /// Those asked for, and how they ended, in the order of [`End`]; of requests asked for since `measured_from`.
     pub(crate) asked: u64,
-    pub(crate) ended: [u64; 6],
+    pub(crate) ended: [u64; 7],
     /// The same for all of them, from the beginning.
     pub(crate) all_asked: u64,
     pub(crate) all_ended: u64,
@@ -61,6 +64,8 @@ pub(crate) struct Tally {
     /// The shapes before and after the last change of size, and connections let go since.
     pub(crate) resized: Option<(Shape, Shape)>,
     pub(crate) let_go: u64,
+    /// Requests that clients held back because of what their backends refuse.
+    pub(crate) held_back: u64,
     /// Of clients without a connection.
     pub(crate) idle: IdleTally,
 }
@@ -96,7 +101,7 @@ impl Tally {
             measured_from: ORIGIN + scenario.settle.nanos(),
             measured_until: ORIGIN + scenario.duration.nanos(),
             asked: 0,
-            ended: [0; 6],
+            ended: [0; 7],
             all_asked: 0,
             all_ended: 0,
             by_criticality: [[0; 2]; Criticality::ALL.len()],
@@ -108,6 +113,7 @@ impl Tally {
             layer_asked: vec![0; scenario.layers.len() + 1],
             resized: None,
             let_go: 0,
+            held_back: 0,
             idle: IdleTally::default(),
         }
     }
@@ -115,6 +121,10 @@ impl Tally {
     pub(crate) fn on_asked(&mut self, now: u64) {
         self.all_asked += 1;
         self.asked += u64::from(now >= self.measured_from);
+    }
+
+    pub(crate) fn on_held_back(&mut self, request: &Request) {
+        self.held_back += u64::from(request.parent.is_none() && request.asked >= self.measured_from);
     }
 
     pub(crate) fn on_begin(&mut self, backend: u32) {
@@ -130,7 +140,7 @@ impl Tally {
         match end {
             End::Served => self.window.served += 1,
             End::Refused => self.window.refused += 1,
-            End::Failed | End::Expired | End::Unsent | End::Cancelled => self.window.failed += 1,
+            End::Failed | End::Expired | End::Unsent | End::Cancelled | End::Rejected => self.window.failed += 1,
         }
         if request.asked < self.measured_from {
             return;

@@ -1,10 +1,11 @@
 //! One backend task: the brain of core, the machine under it, and what is wrong with it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use evenkeel_core::server::{Clients, GateLocal, Peers, PeersConfig, Usage};
-use evenkeel_core::{Announcement, Gate, Notice, Rng, Server, Time};
+use evenkeel_core::server::{Clients, GateLocal, Line, Peers, PeersConfig, Spent, Usage};
+use evenkeel_core::{Announcement, CustomerId, Gate, Hint, LastHint, Notice, Rng, Server, Time};
 
 use super::event::{LinkId, RequestId};
 use crate::model::Machine;
@@ -14,7 +15,15 @@ use crate::model::Machine;
 pub(crate) struct Task {
     pub(crate) brain: Server,
     pub(crate) gate: Arc<Gate>,
+    /// Those who were let in and wait.
+    pub(crate) line: Line<RequestId>,
     pub(crate) local: GateLocal,
+    /// The number this process has for each customer of the scenario.
+    customers: Vec<CustomerId>,
+    /// What was told last on each connection.
+    hints: BTreeMap<u32, LastHint>,
+    /// Seconds of a core of speed 1 that answering a refusal takes.
+    pub(crate) refusal_cost: f64,
     pub(crate) rng: Rng,
     pub(crate) machine: Machine,
     /// When the cores will be looked at; `u64::MAX` for never.
@@ -24,6 +33,8 @@ pub(crate) struct Task {
     /// Those being worked on, waiting included.
     pub(crate) in_service: u32,
     pub(crate) queue: VecDeque<RequestId>,
+    /// Those of `queue` whose clients have not gone.
+    pub(crate) queued: usize,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) service: u32,
     pub(crate) cluster: u32,
@@ -120,9 +131,40 @@ impl Task {
             utilization,
             processors: Some(self.machine.cores()),
             runnable: Some(f64::from(self.machine.running())),
+            overhead: (self.refusal_cost > 0.0).then(|| Duration::from_secs_f64(self.refusal_cost)),
             ..Usage::default()
         };
         self.brain.handle_usage(Time::from_nanos(now), usage);
+    }
+
+    /// Tells the brain what its handlers used, and that time has passed.
+    pub(crate) fn tick(&mut self, now: u64) {
+        let spent = Spent {
+            handlers: Some(Duration::from_secs_f64(self.machine.handled(now))),
+            process: Some(Duration::from_secs_f64(self.machine.busy(now))),
+        };
+        self.brain.handle_spent(spent);
+        self.brain.handle_timeout(Time::from_nanos(now));
+    }
+
+    /// Whether it is time for the next reading.
+    pub(crate) fn usage_is_due(&self, now: u64) -> bool {
+        now >= self.last_reading.0 + READ_EVERY
+    }
+
+    /// The number this process has for a customer of the scenario.
+    pub(crate) fn customer(&self, place: u32) -> CustomerId {
+        self.customers.get(place as usize).copied().unwrap_or_default()
+    }
+
+    /// What to tell a client with an answer on this connection.
+    pub(crate) fn hint(&mut self, now: u64, epoch: u32) -> Option<Hint> {
+        self.gate.hint(Time::from_nanos(now), self.hints.entry(epoch).or_default())
+    }
+
+    /// The connection is gone.
+    pub(crate) fn forget_hint(&mut self, epoch: u32) {
+        self.hints.remove(&epoch);
     }
 
     /// The share of its cores in use over the window that ends; not a number where it was not up all the time.
@@ -135,8 +177,11 @@ impl Task {
     }
 
     /// A fresh process on the same machine.
-    pub(crate) fn begin_process(&mut self, now: u64, brain: Server) {
+    pub(crate) fn begin_process(&mut self, now: u64, (brain, customers): (Server, Vec<CustomerId>)) {
         self.gate = Arc::clone(brain.gate());
+        self.line = Line::new(Arc::clone(&self.gate));
+        self.hints.clear();
+        self.customers = customers;
         self.brain = brain;
         self.process += 1;
         self.is_up = true;
@@ -155,12 +200,22 @@ impl Task {
         self.machine.clear(now);
         self.in_service = 0;
         self.queue.clear();
+        self.queued = 0;
         std::mem::take(&mut self.watchers)
     }
 
-    pub(crate) fn new(brain: Server, machine: Machine, own_speed: f64, rng: Rng) -> Self {
+    pub(crate) fn new(
+        (brain, customers): (Server, Vec<CustomerId>),
+        machine: Machine,
+        own_speed: f64,
+        rng: Rng,
+    ) -> Self {
         Task {
             gate: Arc::clone(brain.gate()),
+            line: Line::new(Arc::clone(brain.gate())),
+            customers,
+            hints: BTreeMap::new(),
+            refusal_cost: 0.0,
             brain,
             local: GateLocal::default(),
             rng,
@@ -169,6 +224,7 @@ impl Task {
             workers: u32::MAX,
             in_service: 0,
             queue: VecDeque::new(),
+            queued: 0,
             watchers: Vec::new(),
             service: 0,
             cluster: 0,
@@ -191,3 +247,6 @@ impl Task {
         }
     }
 }
+
+/// How often the machine is read.
+const READ_EVERY: u64 = 100_000_000;

@@ -140,6 +140,14 @@ impl Default for Modes {
     }
 }
 
+impl Modes {
+    /// Whether any mechanism is at work that learns from tick to tick; deadlines do not.
+    pub(crate) fn learn(&self) -> bool {
+        let Modes { all, deadline: _, quota, cutoff, limit, queue, attempts, degrade, hints } = *self;
+        [quota, cutoff, limit, queue, attempts, degrade, hints].into_iter().any(|mode| mode.min(all) != Mode::Off)
+    }
+}
+
 impl Default for SignalsConfig {
     fn default() -> Self {
         SignalsConfig {

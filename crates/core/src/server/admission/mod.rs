@@ -38,7 +38,7 @@ use super::counts::Totals;
 use super::gate::Gate;
 use crate::stats::decay;
 use crate::time::saturating_nanos;
-use crate::{Cutoff, Mode, Time};
+use crate::{Cutoff, Time};
 
 /// CPU used since some moment, as the driver counts it; what it cannot know it leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Governor {
     pub(crate) fn tick_at(&self) -> Option<Time> {
         let (at, ..) = self.at_tick;
         let is_busy = at.since(self.busy_at) < STAYS_AWAKE;
-        (self.config.modes.all != Mode::Off).then(|| at + if is_busy { TICK } else { IDLE_TICK })
+        self.config.modes.learn().then(|| at + if is_busy { TICK } else { IDLE_TICK })
     }
 
     pub(crate) fn tick(&mut self, now: Time, spent: Spent, gate: &Gate) {

@@ -14,6 +14,8 @@ impl Scenario {
             ("window", self.window == default.window),
             ("policy", self.policy == default.policy),
             ("admission", self.admission == default.admission),
+            ("server", self.server == default.server),
+            ("overload", self.overload.is_none()),
             ("client", self.client == default.client),
             ("method", self.methods.is_empty()),
             ("criticality", self.criticality.is_empty()),

@@ -6,11 +6,13 @@ mod dealing;
 mod faults;
 mod goals;
 mod range;
+mod server;
 mod size;
 
 use std::time::Duration;
 
 use evenkeel_core::client::subset::Algorithm;
+use evenkeel_core::plan::COUNT_MOST;
 use evenkeel_core::{ClientConfig, Criticality};
 use range::{FACTOR_MOST, above_zero, any_time, count, known, mix, name, share, shares, some_time, speed, within};
 
@@ -29,6 +31,7 @@ impl Scenario {
         }
         self.check_subset()?;
         self.client.check()?;
+        self.check_server()?;
         self.idle.check()?;
         self.clients.check()?;
         self.backends.check("backends")?;
@@ -117,8 +120,14 @@ impl super::ClientSettings {
         let mut core = ClientConfig::default();
         core.flow.active_max = self.active_max;
         core.errors.half_life = self.error_half_life.get();
+        core.throttle = self.throttling();
         core.check().map_err(|bad| {
-            let field = if bad.field == "flow.active_max" { "client.active_max" } else { "client.error_half_life" };
+            let field = match bad.field {
+                "flow.active_max" => "client.active_max",
+                "throttle.k" => "client.k",
+                "throttle.window" => "client.throttle_window",
+                _ => "client.error_half_life",
+            };
             BadScenario::value(field, bad.value, bad.allowed)
         })
     }
@@ -195,6 +204,13 @@ impl Backends {
         count(&field("count"), self.count)?;
         within(&field("cores"), self.cores, 1, CORES_MOST)?;
         self.workers.map_or(Ok(()), |workers| count(&field("workers"), workers))?;
+        if let Some(queue) = self.queue {
+            if self.workers.is_none() {
+                let what = "nobody queues without workers: set them too";
+                return Err(BadScenario::value(field("queue"), queue, what));
+            }
+            within(&field("queue"), queue, 0, COUNT_MOST)?;
+        }
         for (place, machine) in self.machines.iter().enumerate() {
             let field = |name: &str| format!("{path}.machine.{place}.{name}");
             speed(&field("speed"), machine.speed)?;
@@ -245,6 +261,11 @@ impl Distribution {
                 typical("mean", mean)?;
                 within(&field("sigma"), sigma, 0.0, 10.0)?;
                 cut(most)
+            }
+            Distribution::Bimodal { least, most, share: often } => {
+                typical("least", least)?;
+                typical("most", most)?;
+                share(&field("share"), often)
             }
             Distribution::Pareto { least, range, alpha } => {
                 typical("least", least)?;
