@@ -48,12 +48,9 @@ pub fn scenario(seed: u64) -> Scenario {
         admission: dice.chance(0.15).then(|| "envoy".to_owned()),
         subset: dice.subset(),
         client: crate::scenario::ClientSettings {
-            active_max: if dice.chance(0.3) {
-                dice.number(1, 5)..crate::scenario::ClientSettings::default()
-            } else {
-                100
-            },
+            active_max: if dice.chance(0.3) { dice.number(1, 5) } else { 100 },
             error_half_life: dice.millis(50, 2_000),
+            ..crate::scenario::ClientSettings::default()
         },
         methods: dice.methods(),
         criticality: Criticality::ALL.map(|level| (level.as_str().to_owned(), 1.0)).into_iter().collect(),
