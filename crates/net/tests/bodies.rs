@@ -405,7 +405,7 @@ async fn headers_about_a_connection_stay_here() {
     asked.headers_mut().insert("connection", "close, named, bad name".parse().unwrap());
     asked.headers_mut().insert("named", "x".parse().unwrap());
     let names = channel.call(asked).await.unwrap().headers()["names"].clone();
-    assert_eq!(names, "baggage evenkeel-criticality te");
+    assert_eq!(names, "baggage evenkeel-criticality evenkeel-lot te");
 }
 
 #[tokio::test]

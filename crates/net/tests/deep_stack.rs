@@ -7,15 +7,19 @@ mod support;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use evenkeel::server::Trusted;
+use evenkeel::wire::headers;
 use evenkeel::{Channel, Context, Server};
 use evenkeel_core::{Criticality, Lot};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use plain::get;
-use support::listener;
+use support::{listener, scripted};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tower::{Service, service_fn};
 
@@ -144,4 +148,28 @@ async fn a_call_may_bring_its_own_lot() {
     let answer = channel.call(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
 
     assert!(answer.starts_with(b"CRITICAL/CRITICAL 9 "), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_again_keeps_its_lot() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let times = Arc::new(AtomicU32::new(0));
+    let mut channel = scripted::channel(move |request, mut respond| {
+        let lot = headers::read_lot(request.headers()).unwrap();
+        tell.send(lot).unwrap();
+        let is_first = times.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            if is_first {
+                respond.send_reset(h2::Reason::REFUSED_STREAM);
+            } else {
+                respond.send_response(scripted::head(200), true).unwrap();
+            }
+        }
+    })
+    .await;
+
+    assert_eq!(channel.call(get("/")).await.unwrap().status(), 200);
+
+    let (first, second) = (told.recv().await.unwrap(), told.recv().await.unwrap());
+    assert_eq!(first, second);
 }

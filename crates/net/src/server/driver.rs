@@ -220,3 +220,31 @@ impl Driver {
 const BOOKED_EVERY: Duration = Duration::from_secs(1);
 /// As often as counters become rates.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::hub::Connections;
+
+    #[tokio::test]
+    async fn a_customer_has_a_number_from_its_quota_or_once_it_was_seen() {
+        let (events, mut inbox) = mpsc::unbounded_channel();
+        let hub = Arc::new(Hub::new(events.clone(), Connections::Told, 1));
+        let customers = Arc::new(Customers::new(events));
+        let mut config = ServerConfig::default();
+        let quota = |name: &str| (name.to_owned(), evenkeel_core::server::Quota::of_cpu(1.0));
+        config.admission.quotas.customers.push(quota("mail"));
+        let (stage, usage) = (watch::channel(Stage::Open).0, Box::new(Usage::default));
+        let driver = Driver::new(Clock::new(), config.clone(), hub, Arc::clone(&customers), stage, usage);
+        let mut driver = driver.unwrap();
+
+        assert_eq!(customers.number_of(Some("mail")), CustomerId(1));
+        assert_eq!(customers.number_of(Some("maps")), CustomerId(0));
+        driver.on_event(inbox.recv().await.unwrap());
+        assert_eq!(customers.number_of(Some("maps")), CustomerId(2));
+
+        config.admission.quotas.customers.push(quota("news"));
+        driver.on_event(Event::Configure(Box::new(config)));
+        assert_eq!(["mail", "maps", "news"].map(|name| customers.number_of(Some(name)).0), [1, 2, 3]);
+    }
+}

@@ -142,8 +142,9 @@ where
     let customer = door.customers.number_of(resolved.customer.as_deref());
     let meta = RequestMeta { method, ..resolved.meta(door.clock, Kind::Unary, customer) };
     let began = door.clock.time_of(now);
+    let held = headers::take_held(request.headers_mut());
     let entry = super::seat::with(|local, rng| {
-        if let Some(held) = headers::read_held(request.headers()) {
+        if let Some(held) = held {
             door.gate.count_held(local, held, rng);
         }
         door.gate.admit(local, began, &meta, rng)

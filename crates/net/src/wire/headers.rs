@@ -159,6 +159,15 @@ pub fn read_held(headers: &HeaderMap) -> Option<[u16; 4]> {
     numbers.next().is_none().then_some(held)
 }
 
+/// The same, taken off the request: a handler that copies headers must not tell the next task.
+pub(crate) fn take_held(headers: &mut HeaderMap) -> Option<[u16; 4]> {
+    let held = read_held(headers);
+    if held.is_some() {
+        headers.remove(names::HELD);
+    }
+    held
+}
+
 /// Says what was held back, by [`Criticality::index`].
 pub fn write_held(headers: &mut HeaderMap, held: [u16; 4]) {
     let mut text = Text::default();
