@@ -8,8 +8,8 @@ use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
 use evenkeel_core::client::{
     BackoffConfig, ChecksConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
 };
-use evenkeel_core::server::PeersConfig;
-use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, Time};
+use evenkeel_core::server::{AdmissionConfig, Modes, PeersConfig, QuotasConfig, SignalsConfig, Thresholds};
+use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, ThrottleConfig, Time};
 use evenkeel_tidy::{Finding, assert_none, tree};
 
 const TABLE: &str = "docs/defaults.md";
@@ -65,7 +65,8 @@ fn check(table: &str, code: &BTreeMap<&'static str, String>) -> Vec<Finding> {
 
 /// Every field by name: a field that is added does not compile until it is listed here.
 fn defaults() -> BTreeMap<&'static str, String> {
-    let ClientConfig { subset, policy, flow, errors, backoff, idle, checks, probes } = ClientConfig::default();
+    let ClientConfig { subset, policy, flow, errors, backoff, idle, checks, probes, throttle } =
+        ClientConfig::default();
     let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
     let FlowConfig { active_max, streams_max } = flow;
     let ErrorsConfig { half_life } = errors;
@@ -73,13 +74,13 @@ fn defaults() -> BTreeMap<&'static str, String> {
     let IdleConfig { after } = idle;
     let ChecksConfig { every, timeout, silences_max, visit_every, jitter: checks_jitter } = checks;
     let ProbesConfig { per_request, per_second } = probes;
-    let ServerConfig { drain_least, drain_least_silent, drain_most, drain_poll, close_most, peers } =
+    let ServerConfig { drain_least, drain_least_silent, drain_most, drain_poll, close_most, peers, admission } =
         ServerConfig::default();
     let PeersConfig { most: peers_most, forget_after } = peers;
-    let RequestMeta { criticality, deadline, attempt, kind, customer } = RequestMeta::default();
+    let RequestMeta { criticality, deadline, attempt, kind, customer, lot, method } = RequestMeta::default();
     let channel = ChannelConfig::default();
     let none = |is_none: bool| if is_none { "none".to_owned() } else { "some".to_owned() };
-    BTreeMap::from([
+    let mut settings = BTreeMap::from([
         ("client.policy", policy.to_string()),
         ("client.least_loaded.scan_max", SCAN_MAX.to_string()),
         ("client.least_loaded.window", WINDOW.to_string()),
@@ -124,5 +125,71 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("request.attempt", attempt.to_string()),
         ("request.kind", format!("{kind:?}")),
         ("request.customer", customer.0.to_string()),
-    ])
+        ("request.lot", lot.0.to_string()),
+        ("request.method", method.0.to_string()),
+    ]);
+    settings.extend(throttling(&throttle));
+    settings.extend(admitting(&admission));
+    settings
+}
+
+fn throttling(throttle: &ThrottleConfig) -> [(&'static str, String); 5] {
+    let ThrottleConfig { local, hints, k, window, least } = throttle;
+    [
+        ("client.throttle.local", local.to_string()),
+        ("client.throttle.hints", hints.to_string()),
+        ("client.throttle.k", k.to_string()),
+        ("client.throttle.window", format!("{window:?}")),
+        ("client.throttle.least", least.to_string()),
+    ]
+}
+
+fn admitting(admission: &AdmissionConfig) -> Vec<(&'static str, String)> {
+    let AdmissionConfig {
+        modes,
+        cpu_factor,
+        slots,
+        burst,
+        age,
+        hint_ttl,
+        retries,
+        limit,
+        limit_least,
+        signals,
+        quotas,
+        degrade,
+    } = admission;
+    let Modes { all, deadline, quota, cutoff, limit: limit_mode, queue, attempts, degrade: degrade_mode, hints } =
+        modes;
+    let SignalsConfig { cpu, memory, load, delay, throttled, plugged } = signals;
+    let QuotasConfig { default, customers } = quotas;
+    let thresholds = |of: &Option<Thresholds>| of.map_or("none".to_owned(), |Thresholds(steps)| format!("{steps:?}"));
+    vec![
+        ("server.admission.modes.all", all.to_string()),
+        ("server.admission.modes.deadline", deadline.to_string()),
+        ("server.admission.modes.quota", quota.to_string()),
+        ("server.admission.modes.cutoff", cutoff.to_string()),
+        ("server.admission.modes.limit", limit_mode.to_string()),
+        ("server.admission.modes.queue", queue.to_string()),
+        ("server.admission.modes.attempts", attempts.to_string()),
+        ("server.admission.modes.degrade", degrade_mode.to_string()),
+        ("server.admission.modes.hints", hints.to_string()),
+        ("server.admission.cpu_factor", cpu_factor.to_string()),
+        ("server.admission.slots", slots.to_string()),
+        ("server.admission.burst", format!("{burst:?}")),
+        ("server.admission.age", age.to_string()),
+        ("server.admission.hint_ttl", format!("{hint_ttl:?}")),
+        ("server.admission.retries", retries.to_string()),
+        ("server.admission.limit", limit.to_string()),
+        ("server.admission.limit_least", limit_least.to_string()),
+        ("server.admission.signals.cpu", thresholds(cpu)),
+        ("server.admission.signals.memory", thresholds(memory)),
+        ("server.admission.signals.load", thresholds(load)),
+        ("server.admission.signals.delay", thresholds(delay)),
+        ("server.admission.signals.throttled", thresholds(throttled)),
+        ("server.admission.signals.plugged", thresholds(plugged)),
+        ("server.admission.quotas.default", default.map_or("none".to_owned(), |_| "some".to_owned())),
+        ("server.admission.quotas.customers", if customers.is_empty() { "none" } else { "some" }.to_owned()),
+        ("server.admission.degrade", format!("{degrade:?}")),
+    ]
 }

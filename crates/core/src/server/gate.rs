@@ -171,6 +171,7 @@ impl Gate {
         let shard = &self.shards[number as usize % SHARDS];
         let work = self.costs.mean().unwrap_or(0);
         for (class, &count) in held.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let count = count.min(HELD_MOST);
             shard.held[class].fetch_add(u64::from(count), Ordering::Relaxed);
             add_work(shard, class, work * u64::from(count));
         }
@@ -405,3 +406,5 @@ fn add_work(shard: &Shard, class: usize, nanos: u64) {
 
 /// Threads beyond this share; the model checker explores every one, so it gets few.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 8 };
+/// What one client can say that it held back between two requests: more is a mistake, or worse.
+const HELD_MOST: u16 = 1_000;
