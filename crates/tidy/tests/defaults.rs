@@ -6,7 +6,7 @@ use std::path::Path;
 use evenkeel::ChannelConfig;
 use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
 use evenkeel_core::client::{
-    BackoffConfig, ChecksConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
+    BackoffConfig, ChecksConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig, ThrottleConfig,
 };
 use evenkeel_core::server::PeersConfig;
 use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, Time};
@@ -65,7 +65,8 @@ fn check(table: &str, code: &BTreeMap<&'static str, String>) -> Vec<Finding> {
 
 /// Every field by name: a field that is added does not compile until it is listed here.
 fn defaults() -> BTreeMap<&'static str, String> {
-    let ClientConfig { subset, policy, flow, errors, backoff, idle, checks, probes } = ClientConfig::default();
+    let ClientConfig { subset, policy, flow, errors, backoff, idle, checks, probes, throttle } =
+        ClientConfig::default();
     let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
     let FlowConfig { active_max, streams_max } = flow;
     let ErrorsConfig { half_life } = errors;
@@ -73,6 +74,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
     let IdleConfig { after } = idle;
     let ChecksConfig { every, timeout, silences_max, visit_every, jitter: checks_jitter } = checks;
     let ProbesConfig { per_request, per_second } = probes;
+    let ThrottleConfig { local, hints, k, window, least } = throttle;
     let ServerConfig { drain_least, drain_least_silent, drain_most, drain_poll, close_most, peers } =
         ServerConfig::default();
     let PeersConfig { most: peers_most, forget_after } = peers;
@@ -102,6 +104,11 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("client.checks.jitter", checks_jitter.to_string()),
         ("client.probes.per_request", per_request.to_string()),
         ("client.probes.per_second", per_second.to_string()),
+        ("client.throttle.local", local.to_string()),
+        ("client.throttle.hints", hints.to_string()),
+        ("client.throttle.k", k.to_string()),
+        ("client.throttle.window", format!("{window:?}")),
+        ("client.throttle.least", least.to_string()),
         ("channel.connect_timeout", format!("{:?}", channel.connect_timeout)),
         ("channel.ping_every", format!("{:?}", channel.ping_every)),
         ("channel.ping_timeout", format!("{:?}", channel.ping_timeout)),
