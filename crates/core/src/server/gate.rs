@@ -20,7 +20,7 @@ use crate::{Criticality, CustomerId, Hint, LastHint, LoadReport, MethodId, Mode,
 /// Decides for each request of a server; shared by all threads.
 #[derive(Debug)]
 pub struct Gate {
-    shards: [Shard; SHARDS],
+    shards: Box<[Shard]>,
     report: ReportCell,
     closed: AtomicU32,
     running: Arc<Running>,
@@ -119,7 +119,7 @@ impl Default for Gate {
 impl Gate {
     pub(crate) fn new(config: &AdmissionConfig) -> Self {
         Gate {
-            shards: Default::default(),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             report: ReportCell::default(),
             closed: AtomicU32::new(0),
             running: Arc::default(),
@@ -274,7 +274,7 @@ impl Gate {
     }
 
     /// Its client went away while it stood in line.
-    pub(crate) fn forget(&self, _now: Time, waiting: Waiting) {
+    pub(crate) fn forget(&self, waiting: &Waiting) {
         self.give_back(&waiting.admission, 0);
     }
 
