@@ -1,7 +1,7 @@
 //! How much is done well from moment to moment while there is too much.
 //!
-//! A window of one run is mostly chance: with eight cores one in ten of 200 ms has less than 95 % of the mean. So figures of
-//! windows are of the mean over seeds, moment by moment.
+//! A window of one run has much of chance in it: run by run the last one below 95 % was seconds after the onset, wherever the
+//! run had settled. So figures of windows are of the mean over seeds, moment by moment, and depend on how many there are.
 
 use std::collections::BTreeMap;
 
