@@ -221,7 +221,7 @@ fn errors_counted_by_two_threads_are_both_counted() {
 
 #[test]
 fn a_draining_server_never_overlooks_a_request_in_flight() {
-    loom::model(|| {
+    server_model(|| {
         let mut server = Server::new(NOW, ServerConfig::default()).unwrap();
         server.handle_ready(NOW);
         let gate = Arc::clone(server.gate());
@@ -243,6 +243,14 @@ fn a_draining_server_never_overlooks_a_request_in_flight() {
     });
 }
 
+/// A gate counts much, and every count is a step.
+fn server_model(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 20_000;
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.check(model);
+}
+
 /// One processor, so that a second request must wait for the first to rest.
 fn server_of_one() -> Server {
     let mut server = Server::new(NOW, ServerConfig::default()).unwrap();
@@ -257,7 +265,7 @@ fn ask(gate: &Gate) -> Entry {
 
 #[test]
 fn whoever_joins_the_line_while_a_handler_comes_to_rest_is_called() {
-    loom::model(|| {
+    server_model(|| {
         let server = server_of_one();
         let line = Arc::new(Line::new(Arc::clone(server.gate())));
         let first = ask(server.gate()).started().unwrap();

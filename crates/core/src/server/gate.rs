@@ -138,9 +138,11 @@ impl Gate {
             return Err(self.refuse(now, shard, class, ServerRefusal::Closed));
         }
         let work = self.costs.expected(meta.method);
-        count_asked(shard, meta, work);
+        count_asked(shard, meta);
         self.check_time(now, shard, meta)?;
+        // What a quota refuses is not for the others to make room for.
         self.check_quota(now, shard, meta)?;
+        add_work(shard, class.index(), work);
         self.check_cutoff(now, shard, meta)?;
         self.check_limit(now, shard, class)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
@@ -388,10 +390,9 @@ impl Gate {
 }
 
 #[inline]
-fn count_asked(shard: &Shard, meta: &RequestMeta, work: u64) {
+fn count_asked(shard: &Shard, meta: &RequestMeta) {
     let class = meta.criticality.index();
     shard.asked[class].fetch_add(1, Ordering::Relaxed);
-    add_work(shard, class, work);
     if meta.attempt > 0 {
         shard.retries.fetch_add(1, Ordering::Relaxed);
     }

@@ -62,7 +62,7 @@ impl<T> Line<T> {
         let (entry, refusal) = match queue.take_victim(now, rules) {
             Some(victim) => victim,
             // Without a queue nobody waits: whoever still does, goes.
-            None if self.gate.running().now() < rules.slots() || !rules.is_on(Mechanism::Queue) => {
+            None if self.gate.running().now_exactly() < rules.slots() || !rules.is_on(Mechanism::Queue) => {
                 queue.pop(now, rules)?
             }
             None => return None,
