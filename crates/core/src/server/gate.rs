@@ -140,9 +140,10 @@ impl Gate {
         let work = self.costs.expected(meta.method);
         count_asked(shard, meta);
         self.check_time(now, shard, meta)?;
-        // What a quota refuses is not for the others to make room for.
-        self.check_quota(now, shard, meta)?;
-        add_work(shard, class.index(), work);
+        // What is over a quota is served while there is room, and is not for the others to make room for.
+        if self.check_quota(now, shard, meta)? == Standing::Within {
+            add_work(shard, class.index(), work);
+        }
         self.check_cutoff(now, shard, meta)?;
         self.check_limit(now, shard, class)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
@@ -186,18 +187,22 @@ impl Gate {
         self.judge(now, shard, meta.criticality, Mechanism::Deadline, ServerRefusal::TooLate)
     }
 
-    fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
+    fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<Standing, Refused> {
         let mode = self.rules.mode(Mechanism::Quota);
         if mode == Mode::Off {
-            return Ok(());
+            return Ok(Standing::Within);
         }
-        match self.buckets.standing(now, meta.customer, meta.criticality) {
-            Standing::Within => Ok(()),
-            Standing::OverSoft if !self.rules.is_short() => Ok(()),
-            Standing::OverSoft | Standing::OverHard => {
-                self.judge(now, shard, meta.criticality, Mechanism::Quota, ServerRefusal::OutOfQuota)
-            }
+        let standing = self.buckets.standing(now, meta.customer, meta.criticality);
+        let bites = match standing {
+            Standing::Within => false,
+            Standing::OverSoft => self.rules.is_short(),
+            Standing::OverHard => true,
+        };
+        if bites {
+            self.judge(now, shard, meta.criticality, Mechanism::Quota, ServerRefusal::OutOfQuota)?;
         }
+        // One that only observes changes nothing, also not who counts.
+        Ok(if mode == Mode::On { standing } else { Standing::Within })
     }
 
     fn check_cutoff(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
