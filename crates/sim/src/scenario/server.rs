@@ -61,6 +61,13 @@ pub struct Overload {
     /// Time after its beginning that goodput and latency do not count. Default 1 s.
     #[serde(default = "skip")]
     pub skip: Span,
+    /// Length of the windows that must be near the goodput of the whole for it to have settled. Default 200 ms.
+    #[serde(default = "window")]
+    pub window: Span,
+}
+
+fn window() -> Span {
+    Span::from_millis(200)
 }
 
 fn skip() -> Span {

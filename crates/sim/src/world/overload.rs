@@ -23,6 +23,8 @@ pub(crate) struct Watch {
     until: u64,
     /// When goodput and latency begin to count.
     counts_from: u64,
+    /// Length of the windows that say when it has settled.
+    settles_over: u64,
     /// CPU seconds that all cores of the first service have in a second.
     capacity: f64,
     /// Seconds that one request in a hundred takes at least when it is alone.
@@ -60,6 +62,7 @@ impl Watch {
             from,
             until: ORIGIN + overload.until.nanos(),
             counts_from: from + overload.skip.nanos(),
+            settles_over: overload.window.nanos(),
             capacity: cores.sum(),
             unloaded_p99: unloaded_p99(scenario),
             bins: vec![Bin::default(); (length / BIN) as usize + 2],
@@ -187,7 +190,8 @@ impl Watch {
     pub(crate) fn profile(&self) -> Profile {
         let whole = self.capacity * BIN as f64 * 1e-9;
         let shares = self.between(self.from, self.until).iter().map(|bin| bin.good / whole).collect();
-        Profile { skip: ((self.counts_from - self.from) / BIN) as usize, shares }
+        let skip = ((self.counts_from - self.from) / BIN) as usize;
+        Profile { skip, settle: (self.settles_over / BIN).max(1) as usize, shares }
     }
 
     /// Seconds after the end at which the first window begins in which nearly all are served that are asked for.

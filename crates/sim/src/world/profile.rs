@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub struct Profile {
     /// Bins at the beginning that the steady goodput leaves out.
     pub(crate) skip: usize,
+    /// Bins of a window that must be near the steady goodput.
+    pub(crate) settle: usize,
     pub(crate) shares: Vec<f64>,
 }
 
@@ -20,7 +22,7 @@ impl Profile {
         let mut count = 0.0;
         for profile in profiles {
             count += 1.0;
-            mean.skip = profile.skip;
+            (mean.skip, mean.settle) = (profile.skip, profile.settle);
             mean.shares.resize(profile.shares.len(), 0.0);
             for (sum, share) in mean.shares.iter_mut().zip(&profile.shares) {
                 *sum += share;
@@ -37,9 +39,9 @@ impl Profile {
             return;
         }
         let steady = steady.iter().sum::<f64>() / steady.len() as f64;
-        let below = self.windows(SETTLE_BINS).enumerate().filter(|&(_, share)| share < SETTLED * steady);
+        let below = self.windows(self.settle.max(1)).enumerate().filter(|&(_, share)| share < SETTLED * steady);
         // Until the end of the last one that is well below what comes out in the end.
-        let settled = below.last().map_or(0.0, |(begin, _)| (begin + SETTLE_BINS) as f64 * BIN_SECONDS);
+        let settled = below.last().map_or(0.0, |(begin, _)| (begin + self.settle) as f64 * BIN_SECONDS);
         metrics.insert(named("settle_s"), settled);
         metrics.insert(named("worst_100ms"), self.windows(WORST_BINS).fold(f64::INFINITY, f64::min));
     }
@@ -51,8 +53,6 @@ impl Profile {
 }
 
 const BIN_SECONDS: f64 = 0.05;
-/// 200 ms.
-const SETTLE_BINS: usize = 4;
 const SETTLED: f64 = 0.95;
 /// 100 ms.
 const WORST_BINS: usize = 2;
@@ -66,7 +66,7 @@ mod tests {
         let mut shares = vec![1.0; 100];
         shares[0] = 0.0;
         shares[10] = 0.5;
-        let profile = Profile { skip: 20, shares };
+        let profile = Profile { skip: 20, settle: 4, shares };
 
         let mut found = BTreeMap::new();
         profile.put_into(&mut found, str::to_owned);
@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn of_several_the_mean_counts_moment_by_moment() {
-        let one = Profile { skip: 1, shares: vec![0.0, 1.0, 1.0] };
-        let other = Profile { skip: 1, shares: vec![1.0, 1.0, 0.5] };
+        let one = Profile { skip: 1, settle: 1, shares: vec![0.0, 1.0, 1.0] };
+        let other = Profile { skip: 1, settle: 1, shares: vec![1.0, 1.0, 0.5] };
 
         assert_eq!(Profile::mean_of([&one, &other].into_iter()).shares, [0.5, 1.0, 0.75]);
         assert!(Profile::mean_of(std::iter::empty()).shares.is_empty());

@@ -37,6 +37,7 @@ impl Scenario {
         any_time("overload.from", overload.from)?;
         inside("overload.from", overload.from, self.duration.get())?;
         any_time("overload.skip", overload.skip)?;
+        inside("overload.window", overload.window, self.duration.get())?;
         let (until, from, skip) = (overload.until, overload.from.get(), overload.skip.get());
         if until.get() > self.duration.get() || until.get() <= from.saturating_add(skip) {
             let what = "must be after overload.from and overload.skip, and within duration";
