@@ -234,9 +234,9 @@ mod tests {
         let mut config = ServerConfig::default();
         let quota = |name: &str| (name.to_owned(), evenkeel_core::server::Quota::of_cpu(1.0));
         config.admission.quotas.customers.push(quota("mail"));
-        let (stage, usage) = (watch::channel(Stage::Open).0, Box::new(Usage::default));
-        let driver = Driver::new(Clock::new(), config.clone(), hub, Arc::clone(&customers), stage, usage);
-        let mut driver = driver.unwrap();
+        let (stage, signals) = (watch::channel(Stage::Open).0, (Settings::default(), Cores::default()));
+        let (clock, own, factor) = (Clock::new(), Arc::clone(&customers), Factor::default());
+        let mut driver = Driver::new(clock, config.clone(), hub, own, stage, signals, factor).unwrap();
 
         assert_eq!(customers.number_of(Some("mail")), CustomerId(1));
         assert_eq!(customers.number_of(Some("maps")), CustomerId(0));
