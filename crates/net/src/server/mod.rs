@@ -21,12 +21,14 @@ mod identity;
 mod layer;
 mod line;
 mod listen;
+mod look;
 mod methods;
 mod refused;
 mod report;
 mod seat;
 mod serve;
 mod signals;
+mod tally;
 mod trusted;
 
 use std::fmt;
@@ -46,6 +48,7 @@ pub use handle::Handle;
 pub use identity::{Identify, Identity, IdentitySnapshot, PeerInfo};
 pub use layer::{Layer, Layered, layer};
 pub use listen::{Accept, Detached, Listen};
+pub(crate) use look::{Look, Spender};
 pub use serve::Serving;
 pub use signals::{Readings, Signal};
 pub use trusted::{BadNetwork, Network, Trusted};
@@ -65,7 +68,6 @@ use health::Health;
 use hub::{Connections, Hub};
 use identity::Beliefs;
 use layer::Engine;
-use methods::Methods;
 use serve::{Door, Served};
 use signals::{Closure, Settings};
 
@@ -403,7 +405,7 @@ impl Server {
             factor,
             beliefs: self.beliefs,
             customers,
-            methods: Methods::default(),
+            methods: driver.methods(),
             engine: None,
         };
         let (warming, tell) = (self.warming, events.clone());

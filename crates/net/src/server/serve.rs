@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use evenkeel_core::server::{Admission, Entry, Gate, Refused};
-use evenkeel_core::{Criticality, Kind, Lot, Outcome, RequestMeta};
+use evenkeel_core::{Criticality, CustomerId, Kind, Lot, MethodId, Outcome, RequestMeta};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -46,7 +46,7 @@ pub(crate) struct Door {
     pub(crate) factor: Factor,
     pub(crate) beliefs: Beliefs,
     pub(crate) customers: Arc<Customers>,
-    pub(crate) methods: Methods,
+    pub(crate) methods: Arc<Methods>,
     /// What drives the brain of a layer; a server drives its own.
     pub(crate) engine: Option<Engine>,
 }
@@ -173,7 +173,7 @@ where
     };
     let handled = Metered::new(Arc::clone(&task), handled);
     let criticality = resolved.criticality;
-    let admitted = Some(Admitted { door, admission, task, peer, criticality, new_method });
+    let admitted = Some(Admitted { door, admission, task, peer, criticality, method, customer, new_method });
     State::Admitted { handled, deadline: resolved.deadline, timer: None, standing, admitted, of }
 }
 
@@ -314,7 +314,7 @@ fn called(
 fn answered_by_handler<B: Body, E>(
     answered: Result<Response<B>, E>,
     context: Context,
-    admitted: Admitted,
+    mut admitted: Admitted,
     of: Answered,
 ) -> Result<Response<Answer<B>>, E> {
     let mut response = match answered {
@@ -334,7 +334,7 @@ fn answered_by_handler<B: Body, E>(
     door.reports.in_head(door.clock.now(), &door.gate, response.headers_mut(), of.is_grpc);
     door.sign(response.headers_mut(), of);
     if let Some(unknown) = &admitted.new_method {
-        door.methods.answered(unknown, &response);
+        admitted.method = door.methods.answered(unknown, &response);
     }
     if let Some(hint) = admitted.peer.as_ref().and_then(|peer| door.gate.hint(door.clock.now(), &peer.told)) {
         headers::write_admit(response.headers_mut(), hint);
@@ -354,6 +354,8 @@ pub(crate) struct Admitted {
     /// Whom it is served to, where connections are ours.
     peer: Option<Arc<Peer>>,
     criticality: Criticality,
+    method: MethodId,
+    customer: CustomerId,
     /// What was asked for, where that has no number yet.
     new_method: Option<Unknown>,
 }
@@ -371,7 +373,12 @@ impl Admitted {
     fn give_back(&mut self, outcome: Outcome) {
         if let Some(admission) = self.admission.take() {
             meter::on_request();
-            self.door.gate.finish(self.door.clock.now(), admission, outcome, Some(self.cost()));
+            let (door, cost) = (&self.door, self.cost());
+            door.methods.tally().add(usize::from(self.method.0), cost);
+            if self.customer != CustomerId::default() {
+                door.customers.tally().add(self.customer.0 as usize, cost);
+            }
+            door.gate.finish(door.clock.now(), admission, outcome, Some(cost));
         }
     }
 }

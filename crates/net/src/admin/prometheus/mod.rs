@@ -3,6 +3,7 @@
 //! Written out from a snapshot at each scrape: there is no registry, so a backend that left leaves no series behind,
 //! and their number is bounded by the subset. A family without a sample still says its name and meaning.
 
+mod admission;
 mod channel;
 mod server;
 mod text;
@@ -25,6 +26,10 @@ pub(crate) fn encode(state: &State) -> String {
     channel::of_backends(&mut text, &channels);
     let servers: Vec<(Labels<'_>, &ServerState)> = server_labels(&state.servers);
     server::of_servers(&mut text, &servers);
+    admission::of_admission(&mut text, &servers);
+    admission::of_requests(&mut text, &servers);
+    admission::of_costs(&mut text, &servers);
+    admission::of_signals(&mut text, &servers);
     server::of_reports(&mut text, &servers);
     server::of_datagrams(&mut text, &servers);
     text.text

@@ -14,12 +14,6 @@ pub(super) fn of_servers(text: &mut Text, servers: &[(Labels<'_>, &ServerState)]
     text.each(servers, |server| Some(server.in_flight? as f64));
     text.counter("evenkeel_server_admitted_total", "Requests let in.");
     text.each(servers, |server| Some(server.admitted? as f64));
-    text.counter("evenkeel_server_refused_total", "Requests not let in, by reason.");
-    for (labels, server) in servers {
-        for (reason, count) in server.refused.iter().flat_map(|refused| &refused.0) {
-            text.sample_with(labels, &[("reason", reason)], *count as f64);
-        }
-    }
     let unacknowledged = "Clients that have not acknowledged the last announcement.";
     text.gauge("evenkeel_server_unacknowledged_watchers", unacknowledged);
     text.each(servers, |server| Some(server.unacknowledged?.into()));

@@ -2,6 +2,7 @@
 //!
 //! Metrics and page are made from the same. *Unknown is null*, never zero; what is not finite is unknown.
 
+mod admission;
 mod channel;
 mod server;
 
@@ -11,6 +12,7 @@ use evenkeel_core::LoadReport;
 use evenkeel_core::server::Phase;
 use serde::{Serialize, Serializer};
 
+pub(crate) use admission::{AdmissionState, ByName, SpenderState};
 pub(crate) use channel::{BackendView, ChannelState, Socket};
 pub(crate) use server::{DatagramState, PHASES, SILENT, ServerState};
 
@@ -94,4 +96,9 @@ fn finite(value: Option<f64>) -> Option<f64> {
 /// To the microsecond: more would only be digits.
 fn seconds(span: Duration) -> f64 {
     (span.as_secs_f64() * 1e6).round() / 1e6
+}
+
+/// Costs of requests: some take less than a microsecond.
+fn nanoseconds(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1e9).round() / 1e9
 }

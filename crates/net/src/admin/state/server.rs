@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use evenkeel_core::ServerSnapshot;
-use evenkeel_core::server::Phase;
+use evenkeel_core::server::{Phase, ServerRefusal};
 use serde::Serialize;
 
-use super::{Counts, Report, seconds};
-use crate::server::DatagramSnapshot;
+use super::{AdmissionState, Counts, Report, seconds};
+use crate::server::{DatagramSnapshot, IdentitySnapshot, Look};
 
 /// What a server that has stopped, or never began, does not say is null.
 #[derive(Debug, Serialize)]
@@ -20,6 +19,8 @@ pub(crate) struct ServerState {
     pub(crate) unacknowledged: Option<u32>,
     pub(crate) draining_s: Option<f64>,
     pub(crate) report: Option<Report>,
+    /// Who is let in, and why.
+    pub(crate) admission: Option<AdmissionState>,
     /// Null where it has none.
     pub(crate) datagrams: Option<DatagramState>,
 }
@@ -67,17 +68,20 @@ impl From<&DatagramSnapshot> for DatagramState {
 }
 
 impl ServerState {
-    pub(crate) fn new(snapshot: &ServerSnapshot, datagrams: Option<&DatagramSnapshot>) -> Self {
+    pub(crate) fn new(look: &Look, identities: IdentitySnapshot) -> Self {
+        let snapshot = &look.server;
+        let refused = ServerRefusal::ALL.into_iter().zip(&snapshot.admission.refused);
         ServerState {
             phase: snapshot.phase.as_str(),
             since_s: Some(seconds(snapshot.now.since(snapshot.since))),
             in_flight: Some(snapshot.in_flight),
             admitted: Some(snapshot.admitted),
-            refused: Some(Counts(vec![("too_late", snapshot.too_late), ("closed", snapshot.closed)])),
+            refused: Some(Counts(refused.map(|(reason, counts)| (reason.as_str(), counts.iter().sum())).collect())),
             unacknowledged: snapshot.unacknowledged,
             draining_s: snapshot.draining_for.map(seconds),
             report: Some(Report::new(Duration::ZERO, &snapshot.report)),
-            datagrams: datagrams.map(DatagramState::from),
+            admission: Some(AdmissionState::new(look, identities)),
+            datagrams: look.datagrams.as_ref().map(DatagramState::from),
         }
     }
 
@@ -92,6 +96,7 @@ impl ServerState {
             unacknowledged: None,
             draining_s: None,
             report: None,
+            admission: None,
             datagrams: None,
         }
     }
