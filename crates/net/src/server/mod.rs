@@ -93,6 +93,7 @@ pub struct Server {
     datagrams: Offer,
     process: Option<u64>,
     cpu_factor: f64,
+    tells_costs: bool,
     beliefs: Beliefs,
 }
 
@@ -118,6 +119,7 @@ impl Default for Server {
             datagrams: Offer::Drawn,
             process: None,
             cpu_factor: 1.0,
+            tells_costs: false,
             beliefs: Beliefs::default(),
         }
     }
@@ -264,6 +266,15 @@ impl Server {
         Server { cpu_factor: factor, ..self }
     }
 
+    /// Every answer says what its request cost, in CPU seconds of the reference machine: as `request_cost` of `cpu` in the
+    /// load report of gRPC, as the metric `evenkeel.cost_cpu_s` of plain HTTP, whose head goes out before the body has cost
+    /// anything. Default: only answers to requests with the header `evenkeel-cost: 1`, since otherwise answers of a moment
+    /// share one report, which HTTP/2 sends as a single byte.
+    #[must_use]
+    pub fn with_request_costs(self) -> Self {
+        Server { tells_costs: true, ..self }
+    }
+
     /// Tells customers by their connections. Default: whoever the listener has authenticated is billed by that name.
     #[must_use]
     pub fn with_identity(mut self, identify: impl Identify + 'static) -> Self {
@@ -403,6 +414,7 @@ impl Server {
             queue,
             runners,
             factor,
+            tells_costs: self.tells_costs,
             beliefs: self.beliefs,
             customers,
             methods: driver.methods(),

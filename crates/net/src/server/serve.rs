@@ -44,6 +44,8 @@ pub(crate) struct Door {
     pub(crate) runners: Arc<Runners>,
     /// What their CPU time is worth.
     pub(crate) factor: Factor,
+    /// Whether every answer says what its request cost.
+    pub(crate) tells_costs: bool,
     pub(crate) beliefs: Beliefs,
     pub(crate) customers: Arc<Customers>,
     pub(crate) methods: Arc<Methods>,
@@ -142,6 +144,7 @@ where
     let customer = door.customers.number_of(resolved.customer.as_deref());
     let meta = RequestMeta { method, ..resolved.meta(door.clock, Kind::Unary, customer) };
     let began = door.clock.time_of(now);
+    let tells_cost = door.tells_costs || headers::wants_cost(request.headers());
     let held = headers::take_held(request.headers_mut());
     let entry = super::seat::with(|local, rng| {
         if let Some(held) = held {
@@ -173,7 +176,8 @@ where
     };
     let handled = Metered::new(Arc::clone(&task), handled);
     let criticality = resolved.criticality;
-    let admitted = Some(Admitted { door, admission, task, peer, criticality, method, customer, new_method });
+    let admitted =
+        Some(Admitted { door, admission, task, peer, criticality, method, customer, tells_cost, new_method });
     State::Admitted { handled, deadline: resolved.deadline, timer: None, standing, admitted, of }
 }
 
@@ -331,7 +335,8 @@ fn answered_by_handler<B: Body, E>(
         headers::write_degraded(response.headers_mut(), degraded);
         super::seat::with(|local, _| door.gate.count_degraded(local));
     }
-    door.reports.in_head(door.clock.now(), &door.gate, response.headers_mut(), of.is_grpc);
+    let moment = (door.clock.now(), &*door.gate);
+    door.reports.in_head(moment, response.headers_mut(), of.is_grpc, admitted.told_cost());
     door.sign(response.headers_mut(), of);
     if let Some(unknown) = &admitted.new_method {
         admitted.method = door.methods.answered(unknown, &response);
@@ -356,6 +361,8 @@ pub(crate) struct Admitted {
     criticality: Criticality,
     method: MethodId,
     customer: CustomerId,
+    /// Whether its answer says what it cost.
+    tells_cost: bool,
     /// What was asked for, where that has no number yet.
     new_method: Option<Unknown>,
 }
@@ -368,6 +375,11 @@ impl Admitted {
     /// CPU time of its handler, children and body so far, normalised; what is left to the remainder is not in it.
     pub(crate) fn cost(&self) -> Duration {
         self.task.account().cost()
+    }
+
+    /// The same where its caller or the server wants it told.
+    pub(crate) fn told_cost(&self) -> Option<Duration> {
+        self.tells_cost.then(|| self.cost())
     }
 
     fn give_back(&mut self, outcome: Outcome) {
