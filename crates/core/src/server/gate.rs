@@ -20,7 +20,7 @@ use crate::{Criticality, CustomerId, Hint, LastHint, LoadReport, MethodId, Mode,
 /// Decides for each request of a server; shared by all threads.
 #[derive(Debug)]
 pub struct Gate {
-    shards: [Shard; SHARDS],
+    shards: Box<[Shard]>,
     report: ReportCell,
     closed: AtomicU32,
     running: Arc<Running>,
@@ -119,7 +119,7 @@ impl Default for Gate {
 impl Gate {
     pub(crate) fn new(config: &AdmissionConfig) -> Self {
         Gate {
-            shards: Default::default(),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             report: ReportCell::default(),
             closed: AtomicU32::new(0),
             running: Arc::default(),
@@ -138,9 +138,11 @@ impl Gate {
             return Err(self.refuse(now, shard, class, ServerRefusal::Closed));
         }
         let work = self.costs.expected(meta.method);
-        count_asked(shard, meta, work);
+        count_asked(shard, meta);
         self.check_time(now, shard, meta)?;
+        // What a quota refuses is not for the others to make room for.
         self.check_quota(now, shard, meta)?;
+        add_work(shard, class.index(), work);
         self.check_cutoff(now, shard, meta)?;
         self.check_limit(now, shard, class)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
@@ -274,7 +276,7 @@ impl Gate {
     }
 
     /// Its client went away while it stood in line.
-    pub(crate) fn forget(&self, _now: Time, waiting: Waiting) {
+    pub(crate) fn forget(&self, waiting: &Waiting) {
         self.give_back(&waiting.admission, 0);
     }
 
@@ -388,10 +390,9 @@ impl Gate {
 }
 
 #[inline]
-fn count_asked(shard: &Shard, meta: &RequestMeta, work: u64) {
+fn count_asked(shard: &Shard, meta: &RequestMeta) {
     let class = meta.criticality.index();
     shard.asked[class].fetch_add(1, Ordering::Relaxed);
-    add_work(shard, class, work);
     if meta.attempt > 0 {
         shard.retries.fetch_add(1, Ordering::Relaxed);
     }

@@ -8,7 +8,7 @@ use evenkeel_core::Outcome;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::serve::Admitted;
+use super::admitted::Admitted;
 use crate::body::{BoxBody, BoxError};
 use crate::context::InContext;
 use crate::meter;

@@ -253,9 +253,10 @@ mod tests {
         let mut config = ServerConfig::default();
         let quota = |name: &str| (name.to_owned(), evenkeel_core::server::Quota::of_cpu(1.0));
         config.admission.quotas.customers.push(quota("mail"));
-        let (stage, signals) = (watch::channel(Stage::Open).0, (Settings::default(), Cores::default()));
-        let (clock, own, factor) = (Clock::new(), Arc::clone(&customers), Factor::default());
-        let mut driver = Driver::new(clock, config.clone(), hub, own, stage, signals, factor).unwrap();
+        let (stage, told) = (watch::channel(Stage::Open).0, Arc::clone(&customers));
+        let signals = (Settings::default(), Cores::default());
+        let driver = Driver::new(Clock::new(), config.clone(), hub, told, stage, signals, Factor::default());
+        let mut driver = driver.unwrap();
 
         assert_eq!(customers.number_of(Some("mail")), CustomerId(1));
         assert_eq!(customers.number_of(Some("maps")), CustomerId(0));

@@ -7,6 +7,7 @@
 //! Every `select!` here is `biased`: what happens is a matter of what came, never of chance, so that a run on a
 //! simulated network can be repeated from its seed.
 
+mod admitted;
 mod beginning;
 mod body;
 mod connection;

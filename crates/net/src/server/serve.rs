@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-use evenkeel_core::server::{Admission, Entry, Gate, Refused};
-use evenkeel_core::{Criticality, CustomerId, Kind, Lot, MethodId, Outcome, RequestMeta};
+use evenkeel_core::server::{Entry, Gate, Refused};
+use evenkeel_core::{Kind, Lot, Outcome, RequestMeta};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
 use tower_service::Service;
 
+use super::admitted::Admitted;
 use super::body::{Answer, Answered, ServedBody};
 use super::customers::Customers;
 use super::health::{Health, grpc_answer};
@@ -21,7 +22,7 @@ use super::hub::{Hub, Peer};
 use super::identity::Beliefs;
 use super::layer::Engine;
 use super::line::{Queue, Standing};
-use super::methods::{Methods, Unknown};
+use super::methods::Methods;
 use super::refused::{expired, refused};
 use super::report::Reports;
 use crate::body::{BoxBody, BoxError};
@@ -348,58 +349,6 @@ fn answered_by_handler<B: Body, E>(
         let body = InContext::after_handler(context, body);
         Answer::Handlers { body: ServedBody::new(body, admitted, verdict, of) }
     }))
-}
-
-/// A request that is being served until it is finished, also if its client goes away.
-#[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) door: Arc<Door>,
-    admission: Option<Admission>,
-    task: Arc<meter::Task>,
-    /// Whom it is served to, where connections are ours.
-    peer: Option<Arc<Peer>>,
-    criticality: Criticality,
-    method: MethodId,
-    customer: CustomerId,
-    /// Whether its answer says what it cost.
-    tells_cost: bool,
-    /// What was asked for, where that has no number yet.
-    new_method: Option<Unknown>,
-}
-
-impl Admitted {
-    pub(crate) fn finish(mut self, outcome: Outcome) {
-        self.give_back(outcome);
-    }
-
-    /// CPU time of its handler, children and body so far, normalised; what is left to the remainder is not in it.
-    pub(crate) fn cost(&self) -> Duration {
-        self.task.account().cost()
-    }
-
-    /// The same where its caller or the server wants it told.
-    pub(crate) fn told_cost(&self) -> Option<Duration> {
-        self.tells_cost.then(|| self.cost())
-    }
-
-    fn give_back(&mut self, outcome: Outcome) {
-        if let Some(admission) = self.admission.take() {
-            meter::on_request();
-            let (door, cost) = (&self.door, self.cost());
-            door.methods.tally().add(usize::from(self.method.0), cost);
-            if self.customer != CustomerId::default() {
-                door.customers.tally().add(self.customer.0 as usize, cost);
-            }
-            door.gate.finish(door.clock.now(), admission, outcome, Some(cost));
-        }
-    }
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        // A handler that panics is at fault; one whose client went away is not.
-        self.give_back(if std::thread::panicking() { Outcome::Failed } else { Outcome::Cancelled });
-    }
 }
 
 /// A client that keeps its own deadline has hung up by then, and needs no answer.

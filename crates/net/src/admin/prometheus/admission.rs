@@ -26,9 +26,12 @@ pub(super) fn of_admission(text: &mut Text, servers: &Servers<'_>) {
     gauges(text, servers, &LEVELS);
 }
 
+/// Name, meaning and numbers of counters by label.
+type Family<T> = (&'static str, &'static str, fn(&AdmissionState) -> &T);
+
 /// What has become of requests.
 pub(super) fn of_requests(text: &mut Text, servers: &Servers<'_>) {
-    let families: [(&str, &str, fn(&AdmissionState) -> &ByName<u64>); 3] = [
+    let families: [Family<ByName<u64>>; 3] = [
         ("asked", "Requests that came, by criticality.", |now| &now.asked),
         ("held", "Requests that clients held back, by criticality.", |now| &now.held),
         ("served", "Requests that were served, by criticality.", |now| &now.served),
@@ -41,7 +44,7 @@ pub(super) fn of_requests(text: &mut Text, servers: &Servers<'_>) {
             }
         }
     }
-    let families: [(&str, &str, fn(&AdmissionState) -> &ByName<ByName<u64>>); 2] = [
+    let families: [Family<ByName<ByName<u64>>>; 2] = [
         ("refused", "Requests not let in, by reason and criticality.", |now| &now.refused),
         ("observed_refusals", "Requests that mechanisms which only observe would not have let in.", |now| {
             &now.observed
