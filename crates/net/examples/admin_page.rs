@@ -1,6 +1,7 @@
 //! Some servers of unequal speed, a channel that spreads load over them, another one that hardly anybody uses, and the
 //! live page of it all, in one process: `cargo run -p evenkeel --example admin_page`, then open the address it prints.
 //!
+//! The first server shown works for real, and has a cache that fills and empties: watch what it refuses.
 //! The backends of the quiet channel are inactive most of the time. The last of them takes no datagrams.
 //!
 //! `--backends N` (10), `--down N` of them unreachable (0), `--lame N` of them in lame duck (0), `--listen ADDRESS`
@@ -18,8 +19,8 @@ use evenkeel::body::{BoxError, empty};
 use evenkeel::client::{Fixed, Tcp};
 use evenkeel::server::Handle;
 use evenkeel::{Channel, ChannelConfig, Server};
-use evenkeel_core::LinkState;
-use evenkeel_core::server::Usage;
+use evenkeel_core::server::{Quota, Usage};
+use evenkeel_core::{Criticality, LinkState, ServerConfig};
 use http_body_util::{BodyExt, Full};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -57,6 +58,8 @@ async fn main() -> Result<(), BoxError> {
 
     let admin = Admin::new().with_channel(channel.clone());
     let admin = archive.iter().cloned().fold(admin, Admin::with_channel);
+    let busy = start_busy().await?;
+    let admin = admin.with_server(busy.clone());
     let admin = handles.into_iter().take(SERVERS_SHOWN).fold(admin, Admin::with_server);
     println!("http://{}/", admin_listener.local_addr()?);
     tokio::spawn(admin.serve(admin_listener));
@@ -65,6 +68,47 @@ async fn main() -> Result<(), BoxError> {
         () = tokio::time::sleep(Duration::from_secs(seconds)) => {}
     }
     Ok(())
+}
+
+/// A server that works for real and has to refuse now and then, and those who ask it.
+async fn start_busy() -> Result<Handle, BoxError> {
+    let began = std::time::Instant::now();
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let mut config = ServerConfig::default();
+    config.admission.quotas.customers.push(("maps".to_owned(), Quota::of_cpu(0.2)));
+    let server = Server::new().without_signals().with_config(config).with_reserved_cpu(1.0);
+    // From 86 % up to 94 %, down to 78 % and back in half a minute: `SHEDDABLE` goes first, at 85 %.
+    let server = server.with_signal("cache", 100.0, move || 86.0 + 8.0 * (began.elapsed().as_secs_f64() / 5.0).sin());
+    let (address, handle) = (listener.local_addr()?, server.handle());
+    let service = service_fn(|request: http::Request<hyper::body::Incoming>| async move {
+        let found = METHODS.iter().find(|(name, _)| request.uri().path() == *name);
+        burn(found.map_or(Duration::ZERO, |(_, work)| Duration::from_micros(*work)));
+        if let Some(context) = evenkeel::Context::current().filter(|context| context.degrade() > 0) {
+            context.mark_degraded(context.degrade());
+        }
+        Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from_static(b"done\n"))))
+    });
+    tokio::spawn(async move { server.serve(listener, service).await });
+    let channel = Channel::connect("busy", [address]).await?;
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(Duration::from_millis(5));
+        for tick in 0_usize.. {
+            ticks.tick().await;
+            let (path, _) = METHODS[[0, 1, 1, 1, 2, 1][tick % 6]];
+            let request = http::Request::get(path)
+                .header("evenkeel-criticality", Criticality::ALL[[2, 0, 1, 3, 2][tick % 5]].as_str())
+                .header("evenkeel-customer", ["mail", "maps", "news"][tick % 3]);
+            tokio::spawn(send(channel.clone(), request));
+        }
+    });
+    Ok(handle)
+}
+
+fn burn(work: Duration) {
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < work {
+        std::hint::black_box((0..200_u64).fold(7, |sum: u64, next| sum.rotate_left(3) ^ next));
+    }
 }
 
 /// A channel that has let go of all its connections, so that the page has inactive backends from the start.
@@ -133,8 +177,12 @@ async fn drive(channel: Channel, archive: Option<Channel>) {
 }
 
 /// What does not come back is on the page.
-async fn ask(mut channel: Channel) {
-    let request = http::Request::get("/query").body(empty()).expect("a path is a target");
+async fn ask(channel: Channel) {
+    send(channel, http::Request::get("/query")).await;
+}
+
+async fn send(mut channel: Channel, request: http::request::Builder) {
+    let request = request.body(empty()).expect("a path is a target, and the headers are plain");
     if let Ok(response) = channel.call(request).await {
         drop(response.into_body().collect().await);
     }
@@ -152,7 +200,9 @@ fn number(name: &str, usual: u64) -> Result<u64, BoxError> {
 const PROCESSORS: usize = 2;
 const FAILS_EACH: u64 = 100;
 /// A process usually has one or two; some more show what they look like.
-const SERVERS_SHOWN: usize = 4;
+const SERVERS_SHOWN: usize = 2;
+/// Of the busy server: paths, and microseconds of work.
+const METHODS: [(&str, u64); 3] = [("/export", 3000), ("/suggest", 200), ("/search", 900)];
 /// Backends of the channel that hardly anybody uses.
 const QUIET: usize = 3;
 /// Ticks between two of its requests: 30 s.

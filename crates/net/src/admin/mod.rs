@@ -120,9 +120,9 @@ impl Admin {
                 None => state.silent_channels.push(channel.service().to_owned()),
             }
         }
-        for asked in servers {
+        for (server, asked) in self.servers.iter().zip(servers) {
             state.servers.push(match asked.await.ok().flatten() {
-                Some(Some((server, datagrams))) => state::ServerState::new(&server, datagrams.as_ref()),
+                Some(Some(look)) => state::ServerState::new(&look, server.identities()),
                 Some(None) => state::ServerState::unknown(Phase::Stopped.as_str()),
                 None => state::ServerState::unknown(state::SILENT),
             });

@@ -8,7 +8,7 @@ use evenkeel_core::Outcome;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::serve::Admitted;
+use super::admitted::Admitted;
 use crate::body::{BoxBody, BoxError};
 use crate::context::InContext;
 use crate::meter;
@@ -134,8 +134,9 @@ where
                 }
                 Ok(mut trailers) => {
                     if let Some(admitted) = this.admitted.as_ref().filter(|_| *this.is_grpc) {
-                        let door = &admitted.door;
-                        trailers.insert(names::LOAD_METRICS_BIN, door.reports.binary(door.clock.now(), &door.gate));
+                        let (door, cost) = (&admitted.door, admitted.told_cost());
+                        let report = door.reports.binary(door.clock.now(), &door.gate, cost);
+                        trailers.insert(names::LOAD_METRICS_BIN, report);
                     }
                     finish(this.admitted, outcome::outcome_of_trailers(&trailers).unwrap_or(*this.verdict));
                     Frame::trailers(trailers)

@@ -12,6 +12,7 @@ use evenkeel_core::CustomerId;
 use tokio::sync::mpsc;
 
 use super::driver::Event;
+use super::tally::Tally;
 
 /// The numbers that are known, and the names that wait for one.
 #[derive(Debug)]
@@ -21,11 +22,13 @@ pub(crate) struct Customers {
     /// Nobody else gets a number: the brain has no more.
     full: AtomicBool,
     events: mpsc::UnboundedSender<Event>,
+    tally: Tally,
 }
 
 impl Customers {
     pub(crate) fn new(events: mpsc::UnboundedSender<Event>) -> Self {
-        Customers { known: ArcSwap::default(), asked: Mutex::default(), full: AtomicBool::new(false), events }
+        let (known, asked, full) = (ArcSwap::default(), Mutex::default(), AtomicBool::new(false));
+        Customers { known, asked, full, events, tally: Tally::up_to(TALLIED) }
     }
 
     /// The number of whoever is billed; 0 for nobody, for those who are new, and where there are too many.
@@ -53,6 +56,11 @@ impl Customers {
         }
     }
 
+    /// What was asked for and cost, by number.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
     /// The names that wait.
     pub(crate) fn take_asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
@@ -68,6 +76,8 @@ impl Customers {
 
 /// Names that wait at once: as many are new between two looks of the driver only if somebody makes them up.
 const ASKED_MOST: usize = 64;
+/// Those after them count with everybody else: a row takes 64 bytes, and few look past the dearest.
+const TALLIED: usize = 256;
 
 #[cfg(test)]
 mod tests {

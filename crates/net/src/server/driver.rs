@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::server::{Gate, ServerAction, Spent, Usage};
-use evenkeel_core::{CustomerId, InvalidConfig, Mode, Server as Brain, ServerConfig, ServerSnapshot, Time};
+use evenkeel_core::{CustomerId, InvalidConfig, Mode, Server as Brain, ServerConfig, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::customers::Customers;
-use super::datagrams::DatagramSnapshot;
 use super::hub::Hub;
 use super::line::Queue;
+use super::look::{Look, Spender};
+use super::methods::Methods;
 use super::report::Reports;
 use super::signals::cpu::of_process;
 use super::signals::{Cores, Readings, Settings, Signals};
@@ -31,7 +32,7 @@ pub(crate) enum Event {
     Configure(Box<ServerConfig>),
     SetAdmission(Mode),
     Config(oneshot::Sender<ServerConfig>),
-    Snapshot(oneshot::Sender<(ServerSnapshot, Option<DatagramSnapshot>)>),
+    Snapshot(oneshot::Sender<Box<Look>>),
     Readings(oneshot::Sender<Readings>),
 }
 
@@ -48,6 +49,7 @@ pub(crate) struct Driver {
     hub: Arc<Hub>,
     reports: Arc<Reports>,
     customers: Arc<Customers>,
+    methods: Arc<Methods>,
     customers_full: bool,
     clock: Clock,
     stage: watch::Sender<Stage>,
@@ -81,6 +83,7 @@ impl Driver {
             hub,
             reports: Arc::new(Reports::new()),
             customers,
+            methods: Arc::default(),
             customers_full: false,
             clock,
             stage,
@@ -98,6 +101,10 @@ impl Driver {
 
     pub(crate) fn queue(&self) -> Arc<Queue> {
         Arc::clone(&self.queue)
+    }
+
+    pub(crate) fn methods(&self) -> Arc<Methods> {
+        Arc::clone(&self.methods)
     }
 
     pub(crate) fn reports(&self) -> Arc<Reports> {
@@ -183,11 +190,23 @@ impl Driver {
                 self.configure(now, config);
             }
             Event::Config(answer) => drop(answer.send(self.brain.config().clone())),
-            Event::Snapshot(answer) => {
-                let datagrams = self.hub.desk().map(|desk| desk.snapshot());
-                drop(answer.send((self.brain.snapshot(now), datagrams)));
-            }
+            Event::Snapshot(answer) => drop(answer.send(Box::new(self.look(now)))),
             Event::Readings(answer) => drop(answer.send(self.signals.readings().clone())),
+        }
+    }
+
+    fn look(&self, now: Time) -> Look {
+        let admission = &self.brain.config().admission;
+        let all = self.methods.tally().total().cpu;
+        Look {
+            server: self.brain.snapshot(now),
+            datagrams: self.hub.desk().map(|desk| desk.snapshot()),
+            readings: self.signals.readings().clone(),
+            modes: admission.modes,
+            cpu_factor: self.factor.value(),
+            overhead: (self.remainder.seconds_per_request(), self.remainder.seconds_per_kib()),
+            methods: Spender::methods(&self.methods, self.brain.gate()),
+            customers: Spender::customers(&self.customers, self.brain.customers(), &admission.quotas, all),
         }
     }
 

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::datagrams::DatagramSnapshot;
 use super::driver::{Event, Stage};
 use super::identity::{Disbelief, IdentitySnapshot};
+use super::look::Look;
 use super::serve::Door;
 use super::signals::Readings;
 
@@ -78,12 +79,12 @@ impl Handle {
 
     /// How the server is, as plain data; `None` once it has stopped.
     pub async fn snapshot(&self) -> Option<ServerSnapshot> {
-        Some(self.look().await?.0)
+        Some(self.look().await?.server)
     }
 
     /// How its datagrams are, as plain data; `None` where it has none, or has stopped.
     pub async fn datagrams(&self) -> Option<DatagramSnapshot> {
-        self.look().await?.1
+        self.look().await?.datagrams
     }
 
     /// How loaded it was at the last reading, which is at most 100 ms ago, as plain data; `None` once it has stopped.
@@ -93,8 +94,8 @@ impl Handle {
         wait.await.ok()
     }
 
-    /// Both, of one moment.
-    pub(crate) async fn look(&self) -> Option<(ServerSnapshot, Option<DatagramSnapshot>)> {
+    /// All there is to see, of one moment.
+    pub(crate) async fn look(&self) -> Option<Box<Look>> {
         let (answer, wait) = oneshot::channel();
         self.events.send(Event::Snapshot(answer)).ok()?;
         wait.await.ok()

@@ -11,13 +11,21 @@ use evenkeel_core::MethodId;
 use http::StatusCode;
 use http::uri::PathAndQuery;
 
+use super::tally::Tally;
 use crate::wire::names;
 
 /// The numbers that are given out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Methods {
     known: ArcSwap<HashMap<String, MethodId>>,
     full: AtomicBool,
+    tally: Tally,
+}
+
+impl Default for Methods {
+    fn default() -> Self {
+        Methods { known: ArcSwap::default(), full: AtomicBool::new(false), tally: Tally::up_to(NUMBERS) }
+    }
 }
 
 /// A method that has no number yet.
@@ -37,14 +45,14 @@ impl Methods {
         (MethodId::default(), uri.path_and_query().map(|path| Unknown { path: path.clone(), is_grpc }))
     }
 
-    /// The service has answered so: if it knows the method, this has a number from now on.
-    pub(crate) fn answered<B>(&self, unknown: &Unknown, response: &http::Response<B>) {
+    /// The service has answered so: if it knows the method, this has a number from now on, and is told.
+    pub(crate) fn answered<B>(&self, unknown: &Unknown, response: &http::Response<B>) -> MethodId {
         if !is_served(response) {
-            return;
+            return MethodId::default();
         }
         let name = name_of(unknown.path.path(), unknown.is_grpc);
         if name.len() > NAME_MOST {
-            return;
+            return MethodId::default();
         }
         self.known.rcu(|known| {
             if known.contains_key(name) || known.len() >= NUMBERS {
@@ -55,6 +63,22 @@ impl Methods {
             more.insert(name.to_owned(), MethodId(known.len() as u16 + 1));
             Arc::new(more)
         });
+        self.known.load().get(name).copied().unwrap_or_default()
+    }
+
+    /// What was asked for and cost, by number.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Those that have a number, from 1 on.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let known = self.known.load();
+        let mut names = vec![String::new(); known.len()];
+        for (name, MethodId(number)) in known.iter() {
+            names[usize::from(*number) - 1].clone_from(name);
+        }
+        names
     }
 }
 

@@ -7,6 +7,7 @@
 //! Every `select!` here is `biased`: what happens is a matter of what came, never of chance, so that a run on a
 //! simulated network can be repeated from its seed.
 
+mod admitted;
 mod beginning;
 mod body;
 mod connection;
@@ -21,12 +22,14 @@ mod identity;
 mod layer;
 mod line;
 mod listen;
+mod look;
 mod methods;
 mod refused;
 mod report;
 mod seat;
 mod serve;
 mod signals;
+mod tally;
 mod trusted;
 
 use std::fmt;
@@ -46,6 +49,7 @@ pub use handle::Handle;
 pub use identity::{Identify, Identity, IdentitySnapshot, PeerInfo};
 pub use layer::{Layer, Layered, layer};
 pub use listen::{Accept, Detached, Listen};
+pub(crate) use look::{Look, Spender};
 pub use serve::Serving;
 pub use signals::{Readings, Signal};
 pub use trusted::{BadNetwork, Network, Trusted};
@@ -65,7 +69,6 @@ use health::Health;
 use hub::{Connections, Hub};
 use identity::Beliefs;
 use layer::Engine;
-use methods::Methods;
 use serve::{Door, Served};
 use signals::{Closure, Settings};
 
@@ -91,6 +94,7 @@ pub struct Server {
     datagrams: Offer,
     process: Option<u64>,
     cpu_factor: f64,
+    tells_costs: bool,
     beliefs: Beliefs,
 }
 
@@ -116,6 +120,7 @@ impl Default for Server {
             datagrams: Offer::Drawn,
             process: None,
             cpu_factor: 1.0,
+            tells_costs: false,
             beliefs: Beliefs::default(),
         }
     }
@@ -262,6 +267,15 @@ impl Server {
         Server { cpu_factor: factor, ..self }
     }
 
+    /// Every answer says what its request cost, in CPU seconds of the reference machine: as `request_cost` of `cpu` in the
+    /// load report of gRPC, as the metric `evenkeel.cost_cpu_s` of plain HTTP, whose head goes out before the body has cost
+    /// anything. Default: only answers to requests with the header `evenkeel-cost: 1`, since otherwise answers of a moment
+    /// share one report, which HTTP/2 sends as a single byte.
+    #[must_use]
+    pub fn with_request_costs(self) -> Self {
+        Server { tells_costs: true, ..self }
+    }
+
     /// Tells customers by their connections. Default: whoever the listener has authenticated is billed by that name.
     #[must_use]
     pub fn with_identity(mut self, identify: impl Identify + 'static) -> Self {
@@ -401,9 +415,10 @@ impl Server {
             queue,
             runners,
             factor,
+            tells_costs: self.tells_costs,
             beliefs: self.beliefs,
             customers,
-            methods: Methods::default(),
+            methods: driver.methods(),
             engine: None,
         };
         let (warming, tell) = (self.warming, events.clone());

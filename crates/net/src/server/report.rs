@@ -3,7 +3,8 @@
 //!
 //! All answers of two milliseconds carry the very same value. HTTP/2 sends a value that it has just sent as a single
 //! byte, and the client need not read it again; one that differs in each answer would be compressed, sent, and read in
-//! full, which costs more than everything else we do for an answer.
+//! full, which costs more than everything else we do for an answer. So what a request cost is said only where somebody
+//! wants to know.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,18 +49,31 @@ impl Reports {
         self.written.store(Arc::new(Written::new(&gate.report())));
     }
 
-    /// As gRPC's trailers have it.
-    pub(crate) fn binary(&self, now: Time, gate: &Gate) -> HeaderValue {
+    /// As gRPC's trailers have it, with what the request cost where that is told.
+    pub(crate) fn binary(&self, now: Time, gate: &Gate, cost: Option<Duration>) -> HeaderValue {
+        if let Some(cost) = cost {
+            return self.written.load().binary_with_cost(gate.in_flight(), cost);
+        }
         spoken(now, &self.binary, || self.written.load().binary(gate.in_flight()))
     }
 
     /// The report of an answer that has no trailers to carry it: plain HTTP, and gRPC that ends with its head.
-    pub(crate) fn in_head(&self, now: Time, gate: &Gate, headers: &mut HeaderMap, is_grpc: bool) {
+    /// `cost` is what the request has cost until then, where that is told.
+    pub(crate) fn in_head(
+        &self,
+        (now, gate): (Time, &Gate),
+        headers: &mut HeaderMap,
+        is_grpc: bool,
+        cost: Option<Duration>,
+    ) {
         if !is_grpc {
-            let text = spoken(now, &self.text, || self.written.load().text(gate.in_flight()));
+            let text = match cost {
+                Some(cost) => self.written.load().text_with_cost(gate.in_flight(), cost),
+                None => spoken(now, &self.text, || self.written.load().text(gate.in_flight())),
+            };
             headers.insert(names::LOAD_METRICS, text);
         } else if headers.contains_key(names::GRPC_STATUS) {
-            headers.insert(names::LOAD_METRICS_BIN, self.binary(now, gate));
+            headers.insert(names::LOAD_METRICS_BIN, self.binary(now, gate, cost));
         }
     }
 }
@@ -89,10 +103,10 @@ mod tests {
     fn answers_of_a_moment_share_one_value() {
         let server = Server::new(Time::ZERO, ServerConfig::default()).unwrap();
         let (reports, now) = (Reports::new(), Time::from_secs(5));
-        let first = reports.binary(now, server.gate());
-        let soon = reports.binary(now + SAME_FOR / 2, server.gate());
-        let later = reports.binary(now + SAME_FOR, server.gate());
-        let earlier = reports.binary(Time::from_secs(1), server.gate());
+        let first = reports.binary(now, server.gate(), None);
+        let soon = reports.binary(now + SAME_FOR / 2, server.gate(), None);
+        let later = reports.binary(now + SAME_FOR, server.gate(), None);
+        let earlier = reports.binary(Time::from_secs(1), server.gate(), None);
 
         let place = |value: &HeaderValue| value.as_bytes().as_ptr();
         assert_eq!(place(&first), place(&soon));

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-use evenkeel_core::server::{Admission, Entry, Gate, Refused};
-use evenkeel_core::{Criticality, Kind, Lot, Outcome, RequestMeta};
+use evenkeel_core::server::{Entry, Gate, Refused};
+use evenkeel_core::{Kind, Lot, Outcome, RequestMeta};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
 use tower_service::Service;
 
+use super::admitted::Admitted;
 use super::body::{Answer, Answered, ServedBody};
 use super::customers::Customers;
 use super::health::{Health, grpc_answer};
@@ -21,7 +22,7 @@ use super::hub::{Hub, Peer};
 use super::identity::Beliefs;
 use super::layer::Engine;
 use super::line::{Queue, Standing};
-use super::methods::{Methods, Unknown};
+use super::methods::Methods;
 use super::refused::{expired, refused};
 use super::report::Reports;
 use crate::body::{BoxBody, BoxError};
@@ -44,9 +45,11 @@ pub(crate) struct Door {
     pub(crate) runners: Arc<Runners>,
     /// What their CPU time is worth.
     pub(crate) factor: Factor,
+    /// Whether every answer says what its request cost.
+    pub(crate) tells_costs: bool,
     pub(crate) beliefs: Beliefs,
     pub(crate) customers: Arc<Customers>,
-    pub(crate) methods: Methods,
+    pub(crate) methods: Arc<Methods>,
     /// What drives the brain of a layer; a server drives its own.
     pub(crate) engine: Option<Engine>,
 }
@@ -142,6 +145,7 @@ where
     let customer = door.customers.number_of(resolved.customer.as_deref());
     let meta = RequestMeta { method, ..resolved.meta(door.clock, Kind::Unary, customer) };
     let began = door.clock.time_of(now);
+    let tells_cost = door.tells_costs || headers::wants_cost(request.headers());
     let held = headers::take_held(request.headers_mut());
     let entry = super::seat::with(|local, rng| {
         if let Some(held) = held {
@@ -173,7 +177,8 @@ where
     };
     let handled = Metered::new(Arc::clone(&task), handled);
     let criticality = resolved.criticality;
-    let admitted = Some(Admitted { door, admission, task, peer, criticality, new_method });
+    let admitted =
+        Some(Admitted { door, admission, task, peer, criticality, method, customer, tells_cost, new_method });
     State::Admitted { handled, deadline: resolved.deadline, timer: None, standing, admitted, of }
 }
 
@@ -314,7 +319,7 @@ fn called(
 fn answered_by_handler<B: Body, E>(
     answered: Result<Response<B>, E>,
     context: Context,
-    admitted: Admitted,
+    mut admitted: Admitted,
     of: Answered,
 ) -> Result<Response<Answer<B>>, E> {
     let mut response = match answered {
@@ -331,10 +336,11 @@ fn answered_by_handler<B: Body, E>(
         headers::write_degraded(response.headers_mut(), degraded);
         super::seat::with(|local, _| door.gate.count_degraded(local));
     }
-    door.reports.in_head(door.clock.now(), &door.gate, response.headers_mut(), of.is_grpc);
+    let moment = (door.clock.now(), &*door.gate);
+    door.reports.in_head(moment, response.headers_mut(), of.is_grpc, admitted.told_cost());
     door.sign(response.headers_mut(), of);
     if let Some(unknown) = &admitted.new_method {
-        door.methods.answered(unknown, &response);
+        admitted.method = door.methods.answered(unknown, &response);
     }
     if let Some(hint) = admitted.peer.as_ref().and_then(|peer| door.gate.hint(door.clock.now(), &peer.told)) {
         headers::write_admit(response.headers_mut(), hint);
@@ -343,44 +349,6 @@ fn answered_by_handler<B: Body, E>(
         let body = InContext::after_handler(context, body);
         Answer::Handlers { body: ServedBody::new(body, admitted, verdict, of) }
     }))
-}
-
-/// A request that is being served until it is finished, also if its client goes away.
-#[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) door: Arc<Door>,
-    admission: Option<Admission>,
-    task: Arc<meter::Task>,
-    /// Whom it is served to, where connections are ours.
-    peer: Option<Arc<Peer>>,
-    criticality: Criticality,
-    /// What was asked for, where that has no number yet.
-    new_method: Option<Unknown>,
-}
-
-impl Admitted {
-    pub(crate) fn finish(mut self, outcome: Outcome) {
-        self.give_back(outcome);
-    }
-
-    /// CPU time of its handler, children and body so far, normalised; what is left to the remainder is not in it.
-    pub(crate) fn cost(&self) -> Duration {
-        self.task.account().cost()
-    }
-
-    fn give_back(&mut self, outcome: Outcome) {
-        if let Some(admission) = self.admission.take() {
-            meter::on_request();
-            self.door.gate.finish(self.door.clock.now(), admission, outcome, Some(self.cost()));
-        }
-    }
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        // A handler that panics is at fault; one whose client went away is not.
-        self.give_back(if std::thread::panicking() { Outcome::Failed } else { Outcome::Cancelled });
-    }
 }
 
 /// A client that keeps its own deadline has hung up by then, and needs no answer.

@@ -211,6 +211,11 @@ pub fn write_admit(headers: &mut HeaderMap, hint: Hint) {
     headers.insert(names::ADMIT, text.value());
 }
 
+/// Whether the caller wants to know what its request costs.
+pub fn wants_cost(headers: &HeaderMap) -> bool {
+    headers.get(names::COST).is_some_and(|value| value == "1")
+}
+
 /// How much cheaper than asked an answer is; 0 says not at all.
 pub fn read_degraded(headers: &HeaderMap) -> Option<u8> {
     parse_u16(headers.get(names::DEGRADED)?.as_bytes())?.try_into().ok()

@@ -26,6 +26,8 @@ pub const HELD: HeaderName = HeaderName::from_static("evenkeel-held");
 pub const LOAD_METRICS: HeaderName = HeaderName::from_static("endpoint-load-metrics");
 /// Load report in base64, as gRPC's trailer (A15).
 pub const LOAD_METRICS_BIN: HeaderName = HeaderName::from_static("endpoint-load-metrics-bin");
+/// `1` on a request whose answer is to say in its load report what the request cost (A15, A18).
+pub const COST: HeaderName = HeaderName::from_static("evenkeel-cost");
 /// Outcome of a gRPC call.
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// Outcome of a gRPC call in words, percent-encoded.

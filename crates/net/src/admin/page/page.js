@@ -1,5 +1,6 @@
 // The live page: asks /state twice a second and draws what it says. No framework, no build step, nothing from elsewhere.
 
+import { AdmissionView } from "./admission.js";
 import { ChannelView } from "./channel.js";
 import { keep, say } from "./draw.js";
 import { ServerRow } from "./server.js";
@@ -9,7 +10,7 @@ const POLL_MS = 500;
 const ANSWER_MOST_MS = 3000;
 
 const page = {
-  channels: new Map(), servers: new Map(), uptime: 0, answeredAt: performance.now(), timer: null, isAsking: false,
+  channels: new Map(), servers: new Map(), admissions: new Map(), uptime: 0, answeredAt: performance.now(), timer: null, isAsking: false,
 };
 const byId = (id) => document.getElementById(id);
 
@@ -18,6 +19,8 @@ function show(state) {
   if (state.uptime_s < page.uptime) {
     byId("channels").replaceChildren();
     page.channels.clear();
+    byId("admissions").replaceChildren();
+    page.admissions.clear();
   }
   page.uptime = state.uptime_s;
   say(byId("version"), state.version);
@@ -30,6 +33,9 @@ function show(state) {
   const servers = state.servers.map((server, i) => ({ ...server, key: i + 1 }));
   keep(byId("servers").querySelector("tbody"), page.servers, servers, (item) => item.key, () => new ServerRow());
   byId("servers").classList.toggle("no-datagrams", servers.every((server) => server.datagrams === undefined));
+  const admissions = state.servers.map((server, i) => ({ server, number: i + 1, at: state.uptime_s }));
+  const telling = admissions.filter(({ server }) => server.admission);
+  keep(byId("admissions"), page.admissions, telling, (item) => item.number, () => new AdmissionView());
   byId("servers").hidden = servers.length === 0;
   const isEmpty = channels.length + servers.length + state.silent_channels.length === 0;
   byId("nothing").hidden = !isEmpty;

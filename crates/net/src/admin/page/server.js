@@ -30,9 +30,9 @@ export class ServerRow {
     say(this.cells[4], millis(report.latency_ms));
     setMeter(this.meter, report.utilization);
     say(this.cells[6], count(server.admitted));
-    const { too_late: late, closed } = server.refused ?? {};
-    say(this.cells[7], server.refused ? `${count(late + closed)}` : "–");
-    this.cells[7].title = server.refused ? `deadline passed ${late}, closed ${closed}` : "";
+    const refused = Object.entries(server.refused ?? {});
+    say(this.cells[7], server.refused ? count(refused.reduce((all, [, one]) => all + one, 0)) : "–");
+    this.cells[7].title = refused.filter(([, one]) => one > 0).map(([why, one]) => `${why.replaceAll("_", " ")} ${one}`).join(", ");
     say(this.cells[8], count(server.unacknowledged));
     say(this.cells[9], datagramWords(server.datagrams));
   }

@@ -1,30 +1,16 @@
-//! Everything there is to see, as `/state` gives it: the names here are an interface.
-//!
-//! Metrics and page are made from the same. *Unknown is null*, never zero; what is not finite is unknown.
+//! A channel: its backends, how evenly they are loaded, and the datagrams to them.
 
 use std::time::Duration;
 
-use evenkeel_core::server::Phase;
 use evenkeel_core::stats::Spread;
 use evenkeel_core::{
-    BackendSnapshot, BackendState, CheckCounts, Criticality, Cutoff, LinkState, LoadReport, Mode, Outcome, Refusal,
-    ServerSnapshot, ThrottleCounts, Time,
+    BackendSnapshot, BackendState, CheckCounts, Criticality, Cutoff, LinkState, Mode, Outcome, Refusal, ThrottleCounts,
+    Time,
 };
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
+use super::{Counts, Report, finite, seconds};
 use crate::client::{ChannelSnapshot, Dropped, EndpointSnapshot};
-use crate::server::DatagramSnapshot;
-
-#[derive(Debug, Serialize)]
-pub(crate) struct State {
-    pub(crate) version: &'static str,
-    /// Since the admin address was set up, by the process's own clock: what rates are made over.
-    pub(crate) uptime_s: f64,
-    pub(crate) channels: Vec<ChannelState>,
-    pub(crate) servers: Vec<ServerState>,
-    /// Services whose channel did not answer: nothing else is known of it.
-    pub(crate) silent_channels: Vec<String>,
-}
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ChannelState {
@@ -120,84 +106,6 @@ pub(crate) struct BackendView {
     pub(crate) cutoff: Option<f64>,
     /// Requests not sent there because of that.
     pub(crate) held: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    pub(crate) age_s: f64,
-    pub(crate) utilization: Option<f64>,
-    pub(crate) utilization_slow: Option<f64>,
-    pub(crate) qps: Option<f64>,
-    pub(crate) eps: Option<f64>,
-    pub(crate) in_flight: Option<u32>,
-    pub(crate) runnable: Option<f64>,
-    pub(crate) processors: Option<f64>,
-    pub(crate) latency_ms: Option<f64>,
-}
-
-/// What a server that has stopped, or never began, does not say is null.
-#[derive(Debug, Serialize)]
-pub(crate) struct ServerState {
-    pub(crate) phase: &'static str,
-    pub(crate) since_s: Option<f64>,
-    pub(crate) in_flight: Option<u64>,
-    pub(crate) admitted: Option<u64>,
-    pub(crate) refused: Option<Counts>,
-    pub(crate) unacknowledged: Option<u32>,
-    pub(crate) draining_s: Option<f64>,
-    pub(crate) report: Option<Report>,
-    /// Null where it has none.
-    pub(crate) datagrams: Option<DatagramState>,
-}
-
-/// Clients without a connection, and the datagrams to and from them.
-#[derive(Debug, Serialize)]
-pub(crate) struct DatagramState {
-    pub(crate) port: u16,
-    pub(crate) peers: u32,
-    pub(crate) unreached: u32,
-    /// What became of those that came.
-    pub(crate) received: Counts,
-    /// What became of clients that were pushed to.
-    pub(crate) pushed: Counts,
-    pub(crate) pushes: u64,
-    /// Clients that are remembered no more, by reason.
-    pub(crate) dropped: Counts,
-    pub(crate) unsent: u64,
-    pub(crate) pauses: u64,
-}
-
-/// Numbers by name, in a fixed order.
-#[derive(Debug)]
-pub(crate) struct Counts(pub(crate) Vec<(&'static str, u64)>);
-
-impl Serialize for Counts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
-    }
-}
-
-impl State {
-    pub(crate) fn new(uptime: Duration) -> Self {
-        State {
-            version: env!("CARGO_PKG_VERSION"),
-            uptime_s: seconds(uptime),
-            channels: Vec::new(),
-            servers: Vec::new(),
-            silent_channels: Vec::new(),
-        }
-    }
-
-    /// Why it is not ready, one line each; nothing where it is.
-    pub(crate) fn trouble(&self) -> Vec<String> {
-        let channels = self.channels.iter().filter_map(|channel| {
-            Some(format!("channel to {}: no usable backend: {}", channel.service, channel.trouble.as_ref()?))
-        });
-        let silent = self.silent_channels.iter().map(|service| format!("channel to {service}: does not answer"));
-        let servers = self.servers.iter().zip(1..).filter(|(server, _)| server.phase != Phase::Serving.as_str());
-        let servers = servers.map(|(server, number)| format!("server {number}: {}", server.phase));
-        channels.chain(silent).chain(servers).collect()
-    }
 }
 
 impl From<&ChannelSnapshot> for ChannelState {
@@ -323,108 +231,14 @@ impl BackendView {
     }
 }
 
-impl Report {
-    fn new(age: Duration, report: &LoadReport) -> Self {
-        Report {
-            age_s: seconds(age),
-            utilization: finite(report.utilization),
-            utilization_slow: finite(report.utilization_slow),
-            qps: finite(report.qps),
-            eps: finite(report.eps),
-            in_flight: report.in_flight,
-            runnable: finite(report.runnable),
-            processors: finite(report.processors),
-            latency_ms: report.latency.map(|latency| latency.as_secs_f64() * 1e3),
-        }
-    }
-}
-
-impl From<&DatagramSnapshot> for DatagramState {
-    fn from(snapshot: &DatagramSnapshot) -> Self {
-        let DatagramSnapshot { port, peers, answered, malformed, forged, resets, resets_withheld, unsent, pauses } =
-            *snapshot;
-        DatagramState {
-            port,
-            peers: peers.known,
-            unreached: peers.unreached,
-            received: Counts(vec![
-                ("answered", answered),
-                ("replayed", peers.replayed),
-                ("forged", forged),
-                ("malformed", malformed),
-                ("reset", resets),
-                ("withheld", resets_withheld),
-            ]),
-            pushed: Counts(vec![("acknowledged", peers.acknowledged), ("given_up", peers.given_up)]),
-            pushes: peers.pushes,
-            dropped: Counts(vec![("forgotten", peers.forgotten), ("evicted", peers.evicted)]),
-            unsent,
-            pauses,
-        }
-    }
-}
-
-impl ServerState {
-    pub(crate) fn new(snapshot: &ServerSnapshot, datagrams: Option<&DatagramSnapshot>) -> Self {
-        ServerState {
-            phase: snapshot.phase.as_str(),
-            since_s: Some(seconds(snapshot.now.since(snapshot.since))),
-            in_flight: Some(snapshot.in_flight),
-            admitted: Some(snapshot.admitted),
-            refused: Some(Counts(vec![("too_late", snapshot.too_late), ("closed", snapshot.closed)])),
-            unacknowledged: snapshot.unacknowledged,
-            draining_s: snapshot.draining_for.map(seconds),
-            report: Some(Report::new(Duration::ZERO, &snapshot.report)),
-            datagrams: datagrams.map(DatagramState::from),
-        }
-    }
-
-    /// One that says nothing.
-    pub(crate) fn unknown(phase: &'static str) -> Self {
-        ServerState {
-            phase,
-            since_s: None,
-            in_flight: None,
-            admitted: None,
-            refused: None,
-            unacknowledged: None,
-            draining_s: None,
-            report: None,
-            datagrams: None,
-        }
-    }
-}
-
-/// The names in labels and JSON, and that of a server that does not answer.
-pub(crate) const PHASES: [&str; 7] = [
-    Phase::Starting.as_str(),
-    Phase::Serving.as_str(),
-    Phase::LameDuck.as_str(),
-    Phase::Stopping.as_str(),
-    Phase::Closing.as_str(),
-    Phase::Stopped.as_str(),
-    SILENT,
-];
-
-/// The phase of a server whose driver does not answer: it was never started, or the process is overwhelmed.
-pub(crate) const SILENT: &str = "silent";
-
-fn finite(value: Option<f64>) -> Option<f64> {
-    value.filter(|value| value.is_finite())
-}
-
-/// To the microsecond: more would only be digits.
-fn seconds(span: Duration) -> f64 {
-    (span.as_secs_f64() * 1e6).round() / 1e6
-}
-
 /// A report older than this says little about now. Answers bring one each, so only a task that is not used is older.
 const REPORT_FRESH: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::{BackendId, CheckedBy, LoadReport};
+
     use super::*;
-    use evenkeel_core::{BackendId, CheckedBy};
 
     fn backend(state: BackendState, reported: Time, utilization: f64, processors: Option<f64>) -> BackendSnapshot {
         BackendSnapshot {
