@@ -31,8 +31,8 @@ impl LastHint {
         let (told, millis) = (Cutoff::from_bits((word >> 32) as u32), word as u32);
         let differs = (told.value() - hint.cutoff.value()).abs() > DIFFERS;
         // Nobody needs to hear over and over that nothing is refused.
-        let is_old =
-            hint.cutoff > Cutoff::NOTHING && millis_of(now).wrapping_sub(millis) as u128 >= hint.ttl.as_millis() / 4;
+        let is_old = hint.cutoff > Cutoff::NOTHING
+            && u128::from(millis_of(now).wrapping_sub(millis)) >= hint.ttl.as_millis() / 4;
         let ends = told > Cutoff::NOTHING && hint.cutoff == Cutoff::NOTHING;
         differs || is_old || ends
     }

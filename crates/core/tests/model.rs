@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::server::GateLocal;
+use evenkeel_core::server::{Entry, Gate, GateLocal, Line, Usage};
 use evenkeel_core::{
     Action, BackendId, BackendList, BackendSpec, Checked, Client, ClientConfig, Criticality, Cutoff, Greeting, Hint,
     LoadReport, Local, Notice, Outcome, Picker, PolicyName, Readiness, Refusal, RequestMeta, Rng, Server, ServerConfig,
@@ -221,7 +221,7 @@ fn errors_counted_by_two_threads_are_both_counted() {
 
 #[test]
 fn a_draining_server_never_overlooks_a_request_in_flight() {
-    loom::model(|| {
+    server_model(|| {
         let mut server = Server::new(NOW, ServerConfig::default()).unwrap();
         server.handle_ready(NOW);
         let gate = Arc::clone(server.gate());
@@ -240,5 +240,57 @@ fn a_draining_server_never_overlooks_a_request_in_flight() {
         assert!((1..=2).contains(&during), "one is running all the while: {during}");
         gate.finish(NOW, running, Outcome::Served, None);
         assert_eq!(server.snapshot(NOW).in_flight, 0);
+    });
+}
+
+/// A gate counts much, and every count is a step.
+fn server_model(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 20_000;
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.check(model);
+}
+
+/// One processor, so that a second request must wait for the first to rest.
+fn server_of_one() -> Server {
+    let mut server = Server::new(NOW, ServerConfig::default()).unwrap();
+    server.handle_ready(NOW);
+    server.handle_usage(NOW, Usage { processors: Some(1.0), ..Usage::default() });
+    server
+}
+
+fn ask(gate: &Gate) -> Entry {
+    gate.admit(&mut GateLocal::default(), NOW, &RequestMeta::default(), &mut Rng::from_seed(1)).unwrap()
+}
+
+#[test]
+fn whoever_joins_the_line_while_a_handler_comes_to_rest_is_called() {
+    server_model(|| {
+        let server = server_of_one();
+        let line = Arc::new(Line::new(Arc::clone(server.gate())));
+        let first = ask(server.gate()).started().unwrap();
+        let (gate, other) = (Arc::clone(server.gate()), Arc::clone(&line));
+        let resting = thread::spawn(move || {
+            gate.finish(NOW, first, Outcome::Served, None);
+            let mut called = Vec::new();
+            if gate.running().rests(0) {
+                called.extend(std::iter::from_fn(|| other.next(NOW)));
+            }
+            called
+        });
+        let mut called = Vec::new();
+        let started = match ask(server.gate()) {
+            Entry::Start(admission) => Some(admission),
+            Entry::Wait(waiting) => {
+                line.enter(waiting, ());
+                called.extend(std::iter::from_fn(|| line.next(NOW)));
+                None
+            }
+        };
+        called.extend(resting.join().unwrap());
+
+        let admissions: Vec<_> = called.into_iter().map(|called| called.verdict.unwrap()).chain(started).collect();
+        assert_eq!(admissions.len(), 1, "called once, and never left behind");
+        assert_eq!((line.len(), server.gate().running().now()), (0, 1));
     });
 }

@@ -210,6 +210,7 @@ fn a_clock_that_is_set_back_and_a_backend_that_left_take_their_hints_along() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
 fn threads_that_heed_hold_and_begin_leave_nothing_in_flight() {
     let fixture = Fixture::new(config(PolicyName::LeastLoaded), 4, 1);
     let threads: Vec<_> = (0..4)

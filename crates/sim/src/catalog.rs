@@ -37,10 +37,11 @@ macro_rules! scenarios {
 }
 
 const SCENARIOS: &[(&str, &str)] = &scenarios![
+    "at-capacity",
     "churn",
     "clusters",
     "crash",
-    "critical-half",
+    "fan-out-burst",
     "figure-20-1",
     "figure-20-2",
     "figure-20-3",

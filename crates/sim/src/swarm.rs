@@ -13,7 +13,7 @@ use crate::baseline;
 use crate::scenario::ORACLE;
 use crate::scenario::{
     Backends, Clients, Clusters, Distribution, Fault, FaultKind, Idle, Layer, Machine, Method, Neighbours, Network,
-    Reach, Rhythm, Scenario, Span, Subset, Warmup,
+    Reach, Rhythm, Scenario, Span, Subset, Switch, Warmup,
 };
 use crate::world::{self, Broken, RunResult};
 
@@ -63,6 +63,7 @@ pub fn scenario(seed: u64) -> Scenario {
         ..Scenario::default()
     };
     Dice(Rng::from_seed(hash2(seed, IDLE))).idle(&mut scenario);
+    Dice(Rng::from_seed(hash2(seed, SERVER))).server(&mut scenario);
     // One line for all cores, where nothing happens that it knows nothing of.
     let oracle = Scenario { policy: ORACLE.to_owned(), ..scenario.clone() };
     if dice.chance(0.15) && oracle.check().is_ok() { oracle } else { scenario }
@@ -210,6 +211,25 @@ impl Dice {
         }
     }
 
+    /// Some worlds decide whom they let in, and some of those have more than they can do.
+    fn server(&mut self, scenario: &mut Scenario) {
+        if !self.chance(0.25) {
+            return;
+        }
+        scenario.server.mode = if self.chance(0.8) { Switch::On } else { Switch::Observe };
+        if self.chance(0.3) {
+            scenario.server.limit = Switch::On;
+        }
+        scenario.server.refusal_cost = self.one_of(&[0.0, 0.1, 0.5]);
+        scenario.server.burst = self.millis(5, 120);
+        scenario.server.hint_ttl = self.millis(50, 700);
+        if self.chance(0.5) {
+            scenario.clients.rate = None;
+            scenario.clients.load = self.between(0.5, 3.0);
+            scenario.clients.deadline = self.millis(50, 500);
+        }
+    }
+
     fn faults(&mut self, duration: Span, backends: u32, may_resize: bool) -> Vec<Fault> {
         let count = self.number(0, 5);
         let mut faults: Vec<Fault> = Vec::new();
@@ -258,3 +278,4 @@ impl Dice {
 const SWARM: u64 = 0x7377_6172;
 /// A stream of its own: worlds in which nothing is let go are as they were.
 const IDLE: u64 = 0x6964_6c65;
+const SERVER: u64 = 0x7365_7276;

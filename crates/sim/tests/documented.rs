@@ -135,7 +135,7 @@ const WORLDS: [(&str, &[&str]); 10] = [
     ("churn", &["duration=5s"]),
     ("rolling-restart", &["seeds=1", "duration=8s"]),
     ("idle-restart", &["seeds=1", "duration=16s"]),
-    ("critical-half", &["seeds=1", "duration=8s", "overload.until=7s"]),
+    ("at-capacity", &["seeds=1", "duration=8s", "overload.until=7s", "customers.one=1"]),
     ("subsets", &["seeds=1"]),
 ];
 

@@ -35,7 +35,7 @@ pub use pick::PolicyName;
 use picker::Candidate;
 pub use picker::{Local, Picker, Ticket, WAKE_MORE_AFTER};
 pub use refusal::Refusal;
-pub use throttle::ThrottleConfig;
+pub use throttle::{CUSTOMERS_APART, ThrottleConfig};
 
 use crate::snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts};
 use crate::time::CLOCK_JUMP;

@@ -66,7 +66,7 @@ impl Totals {
     pub(crate) fn add(&mut self, shard: &Shard) {
         let sum = |into: &mut u64, from: &AtomicU64| *into = into.wrapping_add(from.load(Ordering::Relaxed));
         let each = |into: &mut [u64; 4], from: &[AtomicU64; 4]| {
-            into.iter_mut().zip(from).for_each(|(into, from)| sum(into, from))
+            into.iter_mut().zip(from).for_each(|(into, from)| sum(into, from));
         };
         // Finished first: a request that ends in between makes the number in flight too high for a moment, never too low.
         self.finished += shard.finished.load(Ordering::Acquire);

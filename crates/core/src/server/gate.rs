@@ -20,7 +20,7 @@ use crate::{Criticality, CustomerId, Hint, LastHint, LoadReport, MethodId, Mode,
 /// Decides for each request of a server; shared by all threads.
 #[derive(Debug)]
 pub struct Gate {
-    shards: [Shard; SHARDS],
+    shards: Box<[Shard]>,
     report: ReportCell,
     closed: AtomicU32,
     running: Arc<Running>,
@@ -119,7 +119,7 @@ impl Default for Gate {
 impl Gate {
     pub(crate) fn new(config: &AdmissionConfig) -> Self {
         Gate {
-            shards: Default::default(),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             report: ReportCell::default(),
             closed: AtomicU32::new(0),
             running: Arc::default(),
@@ -138,9 +138,12 @@ impl Gate {
             return Err(self.refuse(now, shard, class, ServerRefusal::Closed));
         }
         let work = self.costs.expected(meta.method);
-        count_asked(shard, meta, work);
+        count_asked(shard, meta);
         self.check_time(now, shard, meta)?;
-        self.check_quota(now, shard, meta)?;
+        // What is over a quota is served while there is room, and is not for the others to make room for.
+        if self.check_quota(now, shard, meta)? == Standing::Within {
+            add_work(shard, class.index(), work);
+        }
         self.check_cutoff(now, shard, meta)?;
         self.check_limit(now, shard, class)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
@@ -184,18 +187,22 @@ impl Gate {
         self.judge(now, shard, meta.criticality, Mechanism::Deadline, ServerRefusal::TooLate)
     }
 
-    fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
+    fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<Standing, Refused> {
         let mode = self.rules.mode(Mechanism::Quota);
         if mode == Mode::Off {
-            return Ok(());
+            return Ok(Standing::Within);
         }
-        match self.buckets.standing(now, meta.customer, meta.criticality) {
-            Standing::Within => Ok(()),
-            Standing::OverSoft if !self.rules.is_short() => Ok(()),
-            Standing::OverSoft | Standing::OverHard => {
-                self.judge(now, shard, meta.criticality, Mechanism::Quota, ServerRefusal::OutOfQuota)
-            }
+        let standing = self.buckets.standing(now, meta.customer, meta.criticality);
+        let bites = match standing {
+            Standing::Within => false,
+            Standing::OverSoft => self.rules.is_short(),
+            Standing::OverHard => true,
+        };
+        if bites {
+            self.judge(now, shard, meta.criticality, Mechanism::Quota, ServerRefusal::OutOfQuota)?;
         }
+        // One that only observes changes nothing, also not who counts.
+        Ok(if mode == Mode::On { standing } else { Standing::Within })
     }
 
     fn check_cutoff(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
@@ -274,7 +281,7 @@ impl Gate {
     }
 
     /// Its client went away while it stood in line.
-    pub(crate) fn forget(&self, _now: Time, waiting: Waiting) {
+    pub(crate) fn forget(&self, waiting: &Waiting) {
         self.give_back(&waiting.admission, 0);
     }
 
@@ -388,10 +395,9 @@ impl Gate {
 }
 
 #[inline]
-fn count_asked(shard: &Shard, meta: &RequestMeta, work: u64) {
+fn count_asked(shard: &Shard, meta: &RequestMeta) {
     let class = meta.criticality.index();
     shard.asked[class].fetch_add(1, Ordering::Relaxed);
-    add_work(shard, class, work);
     if meta.attempt > 0 {
         shard.retries.fetch_add(1, Ordering::Relaxed);
     }

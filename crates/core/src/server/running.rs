@@ -27,30 +27,37 @@ impl Running {
     #[inline]
     #[must_use = "whoever waits is to be called"]
     pub fn rests(&self, thread: usize) -> bool {
-        // Sequentially consistent with `now`: of a request that joins the line and a handler that rests at the same time,
-        // one sees the other.
-        self.shards[thread % SHARDS].0.fetch_sub(1, Ordering::SeqCst);
-        self.waiting.load(Ordering::SeqCst) != 0
+        self.shards[thread % SHARDS].0.fetch_sub(1, Ordering::AcqRel);
+        self.waiting.load(Ordering::Acquire) != 0
     }
 
     /// How many.
     #[inline]
     pub fn now(&self) -> u32 {
-        // Two's complement: a sum of shards that wrapped is right again.
-        let sum = self.shards.iter().fold(0_u64, |sum, shard| sum.wrapping_add(shard.0.load(Ordering::SeqCst)));
-        // While counts move between shards the sum may be below zero for a moment.
-        u32::try_from(sum.cast_signed()).unwrap_or(0)
+        sum(self.shards.iter().map(|shard| shard.0.load(Ordering::Relaxed)))
+    }
+
+    /// The same for whoever has just joined the line: a handler that rests at that moment is seen here, or sees there that
+    /// somebody waits. What changes a count is ordered with every other change of it, which a mere look is not.
+    pub(crate) fn now_exactly(&self) -> u32 {
+        sum(self.shards.iter().map(|shard| shard.0.fetch_add(0, Ordering::AcqRel)))
     }
 
     /// Requests that wait.
     #[inline]
     pub fn waiting(&self) -> u32 {
-        self.waiting.load(Ordering::SeqCst)
+        self.waiting.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_waiting(&self, count: u32) {
-        self.waiting.store(count, Ordering::SeqCst);
+        self.waiting.store(count, Ordering::Release);
     }
+}
+
+/// Two's complement: a sum of shards that wrapped is right again. While counts move between shards it may be below zero.
+fn sum(shards: impl Iterator<Item = u64>) -> u32 {
+    let sum = shards.fold(0_u64, u64::wrapping_add);
+    u32::try_from(sum.cast_signed()).unwrap_or(0)
 }
 
 /// Threads beyond this share; the model checker explores every one, so it gets few.

@@ -73,6 +73,14 @@ fn of_channels(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
             text.sample_with(labels, &[("reason", reason)], *count as f64);
         }
     }
+    let throttled = "Requests not sent because the service refuses such, or that would not have been.";
+    text.counter("evenkeel_client_throttled_total", throttled);
+    for (labels, channel) in channels {
+        for one in &channel.throttled {
+            let own = [("criticality", one.criticality), ("by", one.by), ("mode", one.mode)];
+            text.sample_with(labels, &own, one.count as f64);
+        }
+    }
     text.counter("evenkeel_client_state_changes_total", "Backends that went from one state to another.");
     for (labels, channel) in channels {
         for change in &channel.state_changes {
@@ -146,6 +154,12 @@ fn of_backends(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
             }
         }
     }
+    text.counter("evenkeel_client_backend_held_total", "Requests not sent there because of what it said it refuses.");
+    for (labels, channel) in channels {
+        for backend in &channel.backends {
+            text.sample_with(labels, &[("backend", &backend.name)], backend.held as f64);
+        }
+    }
     text.gauge("evenkeel_client_backend_link", "1 for what there is between client and backend, 0 for the rest.");
     for (labels, channel) in channels {
         for backend in &channel.backends {
@@ -155,12 +169,13 @@ fn of_backends(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
             }
         }
     }
-    let gauges: [(&'static str, &'static str, Value); 9] = [
+    let gauges: [(&'static str, &'static str, Value); 10] = [
         ("silences", "Checks in a row that it has not answered.", |one| Some(one.silences.into())),
         ("state_seconds", "How long the backend has been in its state.", |one| Some(one.since_s)),
         ("active_requests", "Requests in flight to the backend.", |one| Some(one.active.into())),
         ("streams", "Streams open to the backend.", |one| Some(one.streams.into())),
         ("recent_errors", "Recent errors held against it, as active requests.", |one| Some(one.recent_errors.into())),
+        ("cutoff", "What it said it refuses, while that is believed.", |one| one.cutoff),
         ("weight", "The share the policy means it to get, relative to the others.", |one| one.weight),
         ("report_age_seconds", "Since its last load report.", |one| Some(one.report.as_ref()?.age_s)),
         ("utilization_ratio", "CPU in use over CPU reserved, as it last said.", |one| one.report.as_ref()?.utilization),

@@ -7,7 +7,8 @@ use std::time::Duration;
 use evenkeel_core::server::Phase;
 use evenkeel_core::stats::Spread;
 use evenkeel_core::{
-    BackendSnapshot, BackendState, CheckCounts, LinkState, LoadReport, Outcome, Refusal, ServerSnapshot, Time,
+    BackendSnapshot, BackendState, CheckCounts, Criticality, Cutoff, LinkState, LoadReport, Mode, Outcome, Refusal,
+    ServerSnapshot, ThrottleCounts, Time,
 };
 use serde::{Serialize, Serializer};
 
@@ -32,6 +33,7 @@ pub(crate) struct ChannelState {
     pub(crate) subset: Subset,
     pub(crate) spread: Option<SpreadState>,
     pub(crate) refused: Counts,
+    pub(crate) throttled: Vec<Throttled>,
     pub(crate) ended: Counts,
     pub(crate) state_changes: Vec<StateChanges>,
     pub(crate) nonsense_reports: u64,
@@ -77,6 +79,17 @@ pub(crate) struct Socket {
     pub(crate) unsent: u64,
 }
 
+/// Requests that the throttle refused, or would have.
+#[derive(Debug, Serialize)]
+pub(crate) struct Throttled {
+    pub(crate) criticality: &'static str,
+    /// `local` or `hints`.
+    pub(crate) by: &'static str,
+    /// `on` or `observe`.
+    pub(crate) mode: &'static str,
+    pub(crate) count: u64,
+}
+
 /// How often a backend went from one state to another.
 #[derive(Debug, Serialize)]
 pub(crate) struct StateChanges {
@@ -103,6 +116,10 @@ pub(crate) struct BackendView {
     pub(crate) last_lost: Option<String>,
     pub(crate) report: Option<Report>,
     pub(crate) ended: Counts,
+    /// What it said it refuses, from 0 to 4, while that is believed.
+    pub(crate) cutoff: Option<f64>,
+    /// Requests not sent there because of that.
+    pub(crate) held: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -201,6 +218,7 @@ impl From<&ChannelSnapshot> for ChannelState {
             },
             spread: SpreadState::of(snapshot.now, &client.backends),
             refused: Counts(Refusal::ALL.map(|reason| (reason.as_str(), client.refused.of(reason))).into()),
+            throttled: throttled(&client.throttled),
             ended: Counts(Outcome::ALL.map(|outcome| (outcome.as_str(), together(outcome))).into()),
             state_changes: states.flat_map(|(from, counts)| changes_from(from, counts)).collect(),
             nonsense_reports: client.nonsense_reports,
@@ -215,6 +233,18 @@ impl From<&ChannelSnapshot> for ChannelState {
             trouble: (!is_usable).then(|| snapshot.trouble()),
         }
     }
+}
+
+fn throttled(counts: &ThrottleCounts) -> Vec<Throttled> {
+    let ThrottleCounts { local, hints, local_observed, hints_observed } = counts;
+    let (on, observe) = (Mode::On.as_str(), Mode::Observe.as_str());
+    [("local", on, local), ("hints", on, hints), ("local", observe, local_observed), ("hints", observe, hints_observed)]
+        .into_iter()
+        .flat_map(|(by, mode, counts)| {
+            let levels = Criticality::ALL.into_iter().zip(counts);
+            levels.map(move |(level, &count)| Throttled { criticality: level.as_str(), by, mode, count })
+        })
+        .collect()
 }
 
 fn check_counts(counts: CheckCounts) -> Counts {
@@ -287,6 +317,8 @@ impl BackendView {
             last_lost: last_lost.map(str::to_owned),
             report: backend.report.map(|(at, report)| Report::new(now.since(at), &report)),
             ended: Counts(Outcome::ALL.map(|outcome| (outcome.as_str(), backend.ended(outcome))).into()),
+            cutoff: backend.cutoff.map(Cutoff::value),
+            held: backend.held,
         }
     }
 }
@@ -413,6 +445,8 @@ mod tests {
                 LoadReport { utilization: Some(utilization), processors, ..LoadReport::default() },
             )),
             ended: [0; Outcome::ALL.len()],
+            cutoff: None,
+            held: 0,
         }
     }
 

@@ -22,13 +22,14 @@ use crate::wire::{grpc, headers, outcome};
 /// Takes the answer's verdict and report, and counts the request until its body has ended.
 pub(super) fn answered(
     (answer, lent): Answer,
-    counted: Counted,
+    mut counted: Counted,
     deadline: Option<Instant>,
     is_head: bool,
 ) -> http::Response<CountedBody> {
     let (parts, body) = answer.into_parts();
     let verdict = outcome::outcome_of(parts.status, &parts.headers);
     let report = reports::read(&parts.headers);
+    counted.heed(&parts.headers);
     // The head of a gRPC answer says nothing yet: only its trailers do.
     let is_open = headers::is_grpc(&parts.headers) && outcome::outcome_of_trailers(&parts.headers).is_none();
     let (body, counted) = (Some(body), Some(counted));
@@ -49,6 +50,18 @@ pub(super) struct Counted {
 impl Counted {
     pub(super) fn new(shared: Arc<Shared>, ticket: Ticket) -> Self {
         Counted { shared, ticket: Some(ticket) }
+    }
+
+    /// What to say with the request of those that were not sent.
+    pub(super) fn held(&self) -> Option<[u16; 4]> {
+        self.ticket.as_ref()?.held()
+    }
+
+    /// The head or the trailers of the answer say what the backend admits, or nothing.
+    fn heed(&mut self, said: &HeaderMap) {
+        if let (Some(hint), Some(ticket)) = (headers::read_admit(said), &mut self.ticket) {
+            self.shared.published.load().picker.heed(self.shared.clock.now(), ticket, hint);
+        }
     }
 
     pub(super) fn finish(mut self, outcome: Outcome, report: Option<&LoadReport>) {
@@ -136,6 +149,9 @@ impl CountedBody {
 
     fn on_trailers(&mut self, trailers: &HeaderMap) {
         self.report = reports::read(trailers).or(self.report);
+        if let Some(counted) = &mut self.counted {
+            counted.heed(trailers);
+        }
         self.verdict = outcome::outcome_of_trailers(trailers).unwrap_or(self.verdict);
         self.is_open = false;
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::client::WAKE_MORE_AFTER;
-use evenkeel_core::{CustomerId, Kind, Lot, Outcome, Refusal};
+use evenkeel_core::{Kind, Lot, Outcome, Refusal};
 use tokio::time::Instant;
 
 use super::answer::{Counted, CountedBody, answered};
@@ -41,6 +41,9 @@ pub(super) async fn call(
             begun => begun,
         };
         let (counted, sender) = begun?;
+        if let Some(held) = counted.held() {
+            headers::write_held(request.headers_mut(), held);
+        }
         let error = match send(sender, request, deadline).await {
             Ok(answer) => return Ok(answered(answer, counted, deadline, is_head)),
             Err(Ended::Expired) => {
@@ -124,7 +127,8 @@ fn kind_of<B>(request: &http::Request<B>) -> Kind {
 
 /// Picks a backend and counts the request in.
 fn begin(shared: &Arc<Shared>, context: &Resolved, kind: Kind) -> Result<(Counted, Option<Sender>), CallError> {
-    let meta = context.meta(shared.clock, kind, CustomerId::default());
+    let customer = shared.customers.number(context.customer.as_ref());
+    let meta = context.meta(shared.clock, kind, customer);
     loop {
         let now = shared.clock.now();
         let published = shared.published.load();

@@ -3,6 +3,7 @@
 mod answer;
 mod call;
 mod config;
+mod customers;
 mod driver;
 mod error;
 mod http2;
@@ -43,6 +44,7 @@ use crate::body::{BoxError, boxed};
 use crate::clock::Clock;
 use crate::context::{Context, Defaults};
 use crate::wire::headers;
+use customers::Customers;
 use driver::{Driver, Event};
 use link::LinkSettings;
 use seat::SeatNumber;
@@ -79,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) service: Authority,
     pub(crate) defaults: Defaults,
     pub(crate) replay_most: usize,
+    pub(crate) customers: Customers,
     pub(crate) clock: Clock,
     pub(crate) published: ArcSwap<Published>,
     /// Whether a backend can be picked.
@@ -139,6 +142,7 @@ impl Channel {
             service,
             defaults: config.defaults,
             replay_most: config.replay_most,
+            customers: Customers::default(),
             clock,
             published: ArcSwap::from_pointee(Published { picker, senders: Box::default() }),
             usable: watch::Sender::new(false),

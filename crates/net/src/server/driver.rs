@@ -234,8 +234,9 @@ mod tests {
         let mut config = ServerConfig::default();
         let quota = |name: &str| (name.to_owned(), evenkeel_core::server::Quota::of_cpu(1.0));
         config.admission.quotas.customers.push(quota("mail"));
-        let (stage, usage) = (watch::channel(Stage::Open).0, Box::new(Usage::default));
-        let driver = Driver::new(Clock::new(), config.clone(), hub, Arc::clone(&customers), stage, usage);
+        let (stage, told) = (watch::channel(Stage::Open).0, Arc::clone(&customers));
+        let signals = (Settings::default(), Cores::default());
+        let driver = Driver::new(Clock::new(), config.clone(), hub, told, stage, signals, Factor::default());
         let mut driver = driver.unwrap();
 
         assert_eq!(customers.number_of(Some("mail")), CustomerId(1));

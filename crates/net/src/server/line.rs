@@ -105,7 +105,7 @@ impl Drop for Standing {
     fn drop(&mut self) {
         let Some(place) = self.place else { return };
         let queue = &self.queue;
-        if queue.line.leave(queue.clock.now(), place).is_some() {
+        if queue.line.leave(place).is_some() {
             return;
         }
         let mut sleep = self.sleeper.lock();

@@ -7,7 +7,7 @@ use evenkeel_core::plan::{Dealt, Shape, expected_extremes};
 
 use crate::document::Series;
 use crate::scenario::Scenario;
-use crate::world::RunResult;
+use crate::world::{Profile, RunResult};
 
 /// Connections of every backend when each client is dealt its subset.
 pub(super) fn run(scenario: &Scenario, seed: u64, progress: &mut dyn FnMut(f64)) -> RunResult {
@@ -41,6 +41,7 @@ pub(super) fn run(scenario: &Scenario, seed: u64, progress: &mut dyn FnMut(f64))
     RunResult {
         metrics: metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         series: BTreeMap::from([("connections_by_backend".to_owned(), series)]),
+        profile: Profile::default(),
         trace: hash(dealt.rows.iter().flatten().copied()),
     }
 }

@@ -16,7 +16,7 @@ pub use replay::{Difference, difference, order_of};
 use crate::by_variant::full_name;
 use crate::document::{Document, Input, Series};
 use crate::scenario::{BadScenario, FigureSpec, Model, SEEDS_MOST, Scenario};
-use crate::world::{self, RunResult};
+use crate::world::{self, Profile, RunResult};
 
 /// What to run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -193,6 +193,7 @@ impl Document {
                 self.metrics.insert(named(name), mean);
             }
         }
+        Profile::mean_of(runs.iter().map(|run| &run.profile)).put_into(&mut self.metrics, named);
         for (seed, run) in (0..).map(|later| first.wrapping_add(later)).zip(runs) {
             self.trace.insert(named(&seed.to_string()), format!("{:016x}", run.trace));
         }

@@ -29,7 +29,7 @@ fn echo(scenario: &Scenario, seed: u64, progress: &mut dyn FnMut(f64)) -> RunRes
         metrics.insert("rare".to_owned(), 4.0);
     }
     let drawn = Series { unit: "seed".to_owned(), x: vec![0.0], y: vec![seed as f64] };
-    RunResult { metrics, series: BTreeMap::from([("drawn".to_owned(), drawn)]), trace: seed }
+    RunResult { metrics, series: BTreeMap::from([("drawn".to_owned(), drawn)]), trace: seed, ..RunResult::default() }
 }
 
 fn order() -> Order {

@@ -105,6 +105,12 @@ impl Machine {
         self.running = self.running.saturating_sub(1);
     }
 
+    /// The same for work that is no handler's.
+    pub(crate) fn abandon_aside(&mut self, now: u64) {
+        self.abandon(now);
+        self.aside = self.aside.saturating_sub(1);
+    }
+
     /// Everything at once: the process is gone.
     pub(crate) fn clear(&mut self, now: u64) {
         self.advance(now);

@@ -151,12 +151,11 @@ impl World<'_> {
 
     /// One in line whose client went away.
     pub(super) fn leave_line(&mut self, id: RequestId) {
-        let now = self.time();
         let Some(request) = self.requests.get_mut(id) else { return };
         request.at = At::Nowhere;
         let backend = request.backend;
         if let Some(place) = request.place.take() {
-            let left = self.tasks[backend as usize].line.leave(now, place);
+            let left = self.tasks[backend as usize].line.leave(place);
             debug_assert!(left == Some(id), "another one left the line: {left:?}");
         }
         self.close_if_done(backend);

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use evenkeel_core::{Announcement, BackendId, BackendSnapshot, BackendState, LinkState, Notice, Readiness};
+use evenkeel_core::{
+    Announcement, BackendId, BackendSnapshot, BackendState, Criticality, LinkState, Lot, Notice, Priority, Readiness,
+};
 
 use super::World;
 use super::event::LinkId;
@@ -223,8 +225,12 @@ impl World<'_> {
     /// What backends count is what they have.
     fn check_tasks(&self) -> Option<String> {
         let mut counts = vec![[0_u32; 3]; self.tasks.len()];
+        let mut doors = vec![[0_u32; 2]; self.tasks.len()];
         for id in self.requests.find(|request| request.at != At::Nowhere) {
             let Some(request) = self.requests.get(id) else { continue };
+            let [running, waiting] = &mut doors[request.backend as usize];
+            *running += u32::from(request.admission.is_some() && matches!(request.at, At::Working | At::Queued));
+            *waiting += u32::from(request.at == At::Waiting);
             let [admitted, in_service, working] = &mut counts[request.backend as usize];
             *admitted += u32::from(request.admission.is_some() || request.at == At::Waiting);
             *in_service += u32::from(matches!(request.at, At::Working | At::Resting | At::Calling));
@@ -237,12 +243,28 @@ impl World<'_> {
                 if peers.unreached > peers.known || u64::from(peers.known) > self.keys_made() {
                     return Some(format!("backend {number} pushes to {} of {} clients", peers.unreached, peers.known));
                 }
+                let running = task.gate.running();
+                let door = [running.now(), running.waiting()];
+                if door != doors[number] {
+                    let has = doors[number];
+                    return Some(format!("backend {number} counts {door:?} handlers running and waiting, has {has:?}"));
+                }
                 let taken = self.central.as_ref().map_or(has[2], |central| central.taken(number as u32));
                 (counted != has || taken != has[2]).then(|| {
                     format!("backend {number} counts {counted:?} let in, in service, on its cores, has {has:?}, {taken} taken")
                 })
             },
         )
+    }
+
+    /// Whatever there is too much of, the best of what matters most is let in.
+    pub(super) fn note_door(&mut self, backend: u32) {
+        let (now, task) = (self.time(), &self.tasks[backend as usize]);
+        let Some(checker) = &mut self.checker else { return };
+        let best = Priority::new(Criticality::CriticalPlus, Lot(u16::MAX));
+        if !task.brain.snapshot(now).admission.cutoff.admits(best) {
+            checker.broken = Some(format!("backend {backend} lets nobody in"));
+        }
     }
 
     /// Everything has come home.

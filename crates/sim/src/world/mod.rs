@@ -15,6 +15,7 @@ mod inversion;
 mod links;
 mod network;
 mod overload;
+mod profile;
 mod queue;
 mod requests;
 mod results;
@@ -38,6 +39,7 @@ use event::{Event, LinkId, RequestId};
 use faults::FaultState;
 use network::Net;
 use overload::Watch;
+pub use profile::Profile;
 use queue::Queue;
 use requests::Requests;
 use tally::Tally;
@@ -50,6 +52,8 @@ pub struct RunResult {
     pub metrics: BTreeMap<String, f64>,
     /// What is drawn.
     pub series: BTreeMap<String, Series>,
+    /// Goodput from moment to moment, where there is an overload to look at.
+    pub profile: Profile,
     /// A hash of every event.
     pub trace: u64,
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::{Criticality, Rng};
+use evenkeel_core::server::ServerRefusal;
+use evenkeel_core::{Criticality, Rng, Time};
 use hdrhistogram::Histogram;
 
 use super::event::RequestId;
 use super::inversion::Inversion;
+use super::profile::Profile;
 use super::requests::Request;
 use super::tally::End;
 use super::{ORIGIN, World};
@@ -126,7 +128,6 @@ impl Watch {
         let mut put = |name: &str, value: f64| metrics.insert(name.to_owned(), value);
         let (offered, good) = self.sums(self.counts_from, self.until);
         let capacity = self.capacity * (self.until - self.counts_from) as f64 * 1e-9;
-        let steady = good / capacity;
         put("goodput", good / offered.min(capacity).max(f64::MIN_POSITIVE));
         put("latency_unloaded_p99_ms", self.unloaded_p99 * 1e3);
         if !self.latency.is_empty() {
@@ -134,12 +135,10 @@ impl Watch {
             put("accepted_p99_ms", p99 * 1e3);
             put("accepted_p99_ratio", p99 / self.unloaded_p99);
         }
-        put("settle_s", self.settled(steady));
         // One that does not recover within the run has no such figure.
         if let Some(recovered) = self.recovered() {
             put("recover_s", recovered);
         }
-        put("worst_100ms", self.worst());
         for (level, [asked, served]) in Criticality::ALL.into_iter().zip(self.by_criticality) {
             if asked > 0 {
                 let name = format!("overload_{}_served_share", level.as_str().to_lowercase());
@@ -184,21 +183,11 @@ impl Watch {
         bins.fold((0.0, 0.0), |(offered, good), bin| (offered + bin.offered, good + bin.good))
     }
 
-    /// Beginnings of all windows of this length, bin by bin.
-    fn windows(from: u64, until: u64, length: u64) -> impl Iterator<Item = u64> {
-        (from..).step_by(BIN as usize).take_while(move |begin| begin + length <= until)
-    }
-
-    /// Share of the cores that were used well in a window.
-    fn share_in(&self, begin: u64, length: u64) -> f64 {
-        self.sums(begin, begin + length).1 / (self.capacity * length as f64 * 1e-9)
-    }
-
-    /// Seconds after the beginning at which the last window ends that is well below what comes out in the end.
-    fn settled(&self, steady: f64) -> f64 {
-        let below = |begin: &u64| self.share_in(*begin, SETTLE_WINDOW) < SETTLED * steady;
-        let last = Self::windows(self.from, self.until, SETTLE_WINDOW).filter(below).last();
-        last.map_or(0.0, |begin| (begin + SETTLE_WINDOW - self.from) as f64 * 1e-9)
+    /// Goodput from moment to moment while there is too much.
+    pub(crate) fn profile(&self) -> Profile {
+        let whole = self.capacity * BIN as f64 * 1e-9;
+        let shares = self.between(self.from, self.until).iter().map(|bin| bin.good / whole).collect();
+        Profile { skip: ((self.counts_from - self.from) / BIN) as usize, shares }
     }
 
     /// Seconds after the end at which the first window begins in which nearly all are served that are asked for.
@@ -209,14 +198,9 @@ impl Watch {
             let (asked, served) = bins.fold((0, 0), |(a, s), bin| (a + bin.asked, s + bin.served));
             asked > 0 && f64::from(served) >= RECOVERED * f64::from(asked)
         };
-        let first = Self::windows(self.until, end, RECOVER_WINDOW).find(is_good)?;
+        let begins = (self.until..).step_by(BIN as usize).take_while(|begin| begin + RECOVER_WINDOW <= end);
+        let first = begins.into_iter().find(is_good)?;
         Some((first - self.until) as f64 * 1e-9)
-    }
-
-    /// The window in which the least was done.
-    fn worst(&self) -> f64 {
-        let shares = Self::windows(self.from, self.until, WORST_WINDOW).map(|begin| self.share_in(begin, WORST_WINDOW));
-        shares.fold(f64::INFINITY, f64::min)
     }
 }
 
@@ -244,7 +228,7 @@ impl World<'_> {
     pub(super) fn note_refused(&mut self, id: RequestId) {
         let now = self.now;
         let (Some(watch), Some(request)) = (&mut self.watch, self.requests.get(id)) else { return };
-        if watch.is_on(now) && request.refusal.is_some_and(|refusal| refusal.is_overload()) {
+        if watch.is_on(now) && request.refusal.is_some_and(ServerRefusal::is_overload) {
             watch.inversion.on_refused(now, request.backend, request.customer, request.criticality.index());
         }
     }
@@ -253,7 +237,7 @@ impl World<'_> {
     pub(super) fn note_cutoff(&mut self, backend: u32) {
         let (now, task) = (self.now, &self.tasks[backend as usize]);
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.is_on(now) && task.service == 0) else { return };
-        let cutoff = task.brain.snapshot(evenkeel_core::Time::from_nanos(now)).admission.cutoff.value();
+        let cutoff = task.brain.snapshot(Time::from_nanos(now)).admission.cutoff.value();
         watch.inversion.on_cutoff(now, backend, cutoff);
         if watch.counts(now) {
             for (sum, value) in watch.cutoffs.iter_mut().zip([1.0, cutoff, cutoff * cutoff]) {
@@ -277,11 +261,8 @@ fn unloaded_p99(scenario: &Scenario) -> f64 {
 
 /// Nanoseconds over which counts are sums.
 const BIN: u64 = 50_000_000;
-const SETTLE_WINDOW: u64 = 4 * BIN;
-const SETTLED: f64 = 0.95;
 const RECOVER_WINDOW: u64 = 10 * BIN;
 const RECOVERED: f64 = 0.97;
-const WORST_WINDOW: u64 = 2 * BIN;
 const LATENCY_MOST: u64 = 3_600_000_000_000;
 /// Draws of what is asked for; the hundredth dearest is known within one in a hundred.
 const DRAWN: usize = 200_000;

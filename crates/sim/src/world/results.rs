@@ -8,6 +8,7 @@ use evenkeel_core::stats::Spread;
 use evenkeel_core::{BackendState, Criticality};
 
 use super::faults::FaultState;
+use super::overload::Watch;
 use super::tally::{End, Window};
 use super::task::Task;
 use super::{Event, ORIGIN, RunResult, World};
@@ -52,7 +53,8 @@ impl World<'_> {
         self.outcome_series(&mut series);
         series.insert("latency_above".to_owned(), self.latency_above());
         metrics.insert("events".to_owned(), self.events as f64);
-        RunResult { metrics, series, trace: self.trace }
+        let profile = self.watch.as_ref().map(Watch::profile).unwrap_or_default();
+        RunResult { metrics, series, profile, trace: self.trace }
     }
 
     fn request_figures(&self, metrics: &mut BTreeMap<String, f64>) {

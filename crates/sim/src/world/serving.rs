@@ -197,8 +197,12 @@ impl World<'_> {
         let Some(request) = self.requests.get_mut(id) else { return };
         let (backend, is_counted) = (request.backend, request.admission.is_some());
         match request.at {
-            // The answer to a refusal is made all the same.
-            At::Nowhere | At::Refusing => {}
+            At::Nowhere => {}
+            At::Refusing => {
+                request.at = At::Nowhere;
+                self.tasks[backend as usize].machine.abandon_aside(now);
+                self.plan_work(backend);
+            }
             At::Waiting => self.leave_line(id),
             At::Queued => {
                 // It stays in line as a number that nobody has.
@@ -248,6 +252,7 @@ impl World<'_> {
         }
         task.tick(self.now);
         self.note_cutoff(backend);
+        self.note_door(backend);
         self.call_line(backend);
         self.pump_server(backend);
     }

@@ -90,7 +90,7 @@ pub(crate) struct Throttle {
     /// Requests for nobody in particular: most clients have no others.
     nobody: [Tally; LEVELS],
     /// Made with a customer's first request; at 0 is what all customers share that have no place of their own.
-    customers: [OnceLock<Box<[Tally; LEVELS]>>; CUSTOMERS],
+    customers: [OnceLock<Box<[Tally; LEVELS]>>; CUSTOMERS_APART as usize],
     /// By half, then by criticality.
     refused: [[AtomicU64; LEVELS]; 2],
     observed: [[AtomicU64; LEVELS]; 2],
@@ -218,12 +218,12 @@ impl Throttle {
 
 /// Of a customer that is somebody in particular.
 fn place(CustomerId(number): CustomerId) -> usize {
-    if (number as usize) < CUSTOMERS { number as usize } else { 0 }
+    if number < CUSTOMERS_APART { number as usize } else { 0 }
 }
 
 const LEVELS: usize = Criticality::ALL.len();
-/// Customers with counts of their own, less one: half a kilobyte each. The rest share.
-pub(crate) const CUSTOMERS: usize = 64;
+/// Customers with smaller numbers have counts of their own, half a kilobyte each; all others share.
+pub const CUSTOMERS_APART: u32 = 64;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

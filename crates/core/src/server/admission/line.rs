@@ -1,13 +1,14 @@
 //! Requests that wait for a handler to rest: the queue behind a lock, which is taken only while somebody waits.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::queue::{Entry, Place, Queue};
 use super::rules::Mechanism;
 use crate::Time;
 use crate::server::gate::{Admission, Gate, Waiting};
 use crate::server::refusal::Refused;
+use crate::sync::{Mutex, MutexGuard};
 
 /// Those a [`Gate`] let in who must wait. `T` is what the driver needs to go on with one of them.
 ///
@@ -30,7 +31,7 @@ pub struct Called<T> {
 impl<T> Line<T> {
     /// In front of this gate.
     pub fn new(gate: Arc<Gate>) -> Self {
-        Line { gate, queue: Mutex::default() }
+        Line { gate, queue: Mutex::new(Queue::default()) }
     }
 
     /// Joins the line.
@@ -42,12 +43,12 @@ impl<T> Line<T> {
     }
 
     /// Leaves it: the client went away. `None` where it has been called already.
-    pub fn leave(&self, now: Time, place: Place) -> Option<T> {
+    pub fn leave(&self, place: Place) -> Option<T> {
         let mut queue = self.lock();
         let Entry { waiting, payload } = queue.remove(place)?;
         self.count(&queue);
         drop(queue);
-        self.gate.forget(now, waiting);
+        self.gate.forget(&waiting);
         Some(payload)
     }
 
@@ -61,7 +62,7 @@ impl<T> Line<T> {
         let (entry, refusal) = match queue.take_victim(now, rules) {
             Some(victim) => victim,
             // Without a queue nobody waits: whoever still does, goes.
-            None if self.gate.running().now() < rules.slots() || !rules.is_on(Mechanism::Queue) => {
+            None if self.gate.running().now_exactly() < rules.slots() || !rules.is_on(Mechanism::Queue) => {
                 queue.pop(now, rules)?
             }
             None => return None,

@@ -158,7 +158,7 @@ impl Governor {
         self.publish(gate);
         self.refusals += (seconds / REFUSALS_OVER).min(1.0) * (refused / seconds - self.refusals);
         gate.rules().set_hint_ttl(self.hint_ttl(gate));
-        gate.rules().set_short(self.controller.is_engaged() || queue > SHORT_QUEUE);
+        gate.rules().set_short(self.controller.is_engaged());
     }
 
     /// The more refusals there are in spite of hints, the longer hints hold: clients that come back to see whether they may
@@ -242,8 +242,6 @@ const TICK_LEAST: f64 = 0.001;
 const TICK_MOST: f64 = 0.25;
 /// Share of the capacity from which on a class, with all above it, does not surely fit.
 const OVER: f64 = 0.9;
-/// Work in line, over the burst, from which on capacity is short.
-const SHORT_QUEUE: f64 = 0.5;
 /// Seconds that the rate of refusals is over, the share of capacity that they may be, and how much longer hints may hold.
 const REFUSALS_OVER: f64 = 0.5;
 const REFUSALS_FEW: f64 = 0.15;

@@ -122,7 +122,7 @@ impl<T> Queue<T> {
             let key = self.classes[lowest].oldest()?;
             return Some((self.classes[lowest].take(key)?, Some(ServerRefusal::Overloaded)));
         }
-        if self.is_late_above(now, rules, lowest) {
+        if self.is_late_above(now, rules, lowest) && !rules.started_below(now, criticality) {
             let key = self.classes[lowest].oldest()?;
             return Some((self.classes[lowest].take(key)?, Some(ServerRefusal::Overloaded)));
         }

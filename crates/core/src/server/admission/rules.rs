@@ -29,7 +29,7 @@ pub(crate) struct Rules {
     over: AtomicU32,
     slots: AtomicU32,
     limit: AtomicU32,
-    /// Whether capacity is short, so that soft quotas bite.
+    /// Whether something is cut, so that soft quotas bite.
     short: AtomicU32,
     dont_retry: AtomicU32,
     degrade: AtomicU32,
@@ -134,7 +134,8 @@ impl Rules {
 
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        self.short.load(Ordering::Relaxed) != 0
+        let burst = self.burst.load(Ordering::Relaxed);
+        self.short.load(Ordering::Relaxed) != 0 || self.queued() > burst / SHORT_PART
     }
 
     pub(crate) fn set_short(&self, short: bool) {
@@ -216,6 +217,8 @@ fn is_recent(now: Time, at: &AtomicU64) -> bool {
     at != 0 && now.since(Time::from_nanos(at)) < MOMENT
 }
 
+/// Work in line, as a part of what a burst may bring, from which on capacity is short.
+const SHORT_PART: u64 = 4;
 const NOTED_EVERY: Duration = Duration::from_millis(1);
 /// Within this long one that matters less is not started after one that matters more was refused, nor the other way
 /// round.
