@@ -32,6 +32,22 @@ async fn under_four_times_the_load_what_matters_is_served_and_nothing_hangs() {
 }
 
 #[tokio::test]
+async fn one_customer_with_ten_times_its_quota_takes_nothing_from_the_others() {
+    let quota = capacity(&start("")).await / 4.0;
+    let cpu = quota * CPU.as_secs_f64();
+    let backend = start(&format!("--quota mail={cpu} --quota maps={cpu} --quota news={cpu}"));
+
+    let asked = [("mail", 10.0), ("maps", 0.7), ("news", 0.7)];
+    let calls = asked.map(|(name, share)| Call::start(&backend, share * quota, &format!("--customer {name}")));
+    let [mail, maps, news] = ends(calls).await;
+
+    for other in [maps, news] {
+        let (its, own) = (1.0 - other.share(), 1.0 - mail.share());
+        assert!(its <= 0.02 && its <= own / 20.0, "{its:.3} of another's were not served, and {own:.3} of its own");
+    }
+}
+
+#[tokio::test]
 async fn in_observe_mode_nothing_is_refused() {
     let backend = start("--admission observe");
     let capacity = capacity(&backend).await;
