@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use evenkeel::server::Trusted;
+use evenkeel_core::Mode;
 
-use super::values::{address, number, ratio, seed, whole_number};
+use super::values::{address, mode, number, quota, quota_cpu, ratio, seed, trusted, whole_number};
 
 /// Run a service to try things on: it works, waits, answers or fails as asked
 ///
@@ -15,6 +17,7 @@ use super::values::{address, number, ratio, seed, whole_number};
 /// SIGTERM or Ctrl-C make it a lame duck; it ends once everything that arrived is answered.
 #[derive(Debug, Args)]
 #[command(max_term_width = 80, after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct BackendArgs {
     /// Where to listen; port 0 takes a free one, and the first line on stdout says which
     #[arg(long, value_name = "ADDR", value_parser = address, default_value = "127.0.0.1:50051")]
@@ -43,6 +46,26 @@ pub(crate) struct BackendArgs {
     /// Share of all requests that fail at once, as on a broken machine
     #[arg(long, value_name = "RATIO", value_parser = ratio, default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) error_rate: f64,
+
+    /// What may be done against too much load: off is nothing, observe counts what on would refuse
+    #[arg(long, value_name = "MODE", value_parser = mode, default_value_t = Mode::On)]
+    pub(crate) admission: Mode,
+
+    /// CPU seconds in a second that a customer may use while there is not enough for all; may be repeated
+    #[arg(long = "quota", value_name = "NAME=CPU", value_parser = quota)]
+    pub(crate) quotas: Vec<(String, f64)>,
+
+    /// The same for each customer that has no --quota [default: no limit]
+    #[arg(long, value_name = "CPU", value_parser = quota_cpu, allow_negative_numbers = true)]
+    pub(crate) default_quota: Option<f64>,
+
+    /// Who may say which customer a request is for: nobody, loopback, everyone or networks, as in 10.0.0.0/8,fd00::/8
+    #[arg(long, value_name = "WHO", value_parser = trusted, default_value = "loopback")]
+    pub(crate) trust_customers: Trusted,
+
+    /// Do a quarter less for each level of degradation that admission asks for, and mark the answer as degraded
+    #[arg(long)]
+    pub(crate) can_degrade: bool,
 
     /// Take no datagrams: clients without a connection learn of changes when they connect
     #[arg(long)]
@@ -86,4 +109,8 @@ Examples:
   evenkeel backend
   evenkeel backend --listen 127.0.0.1:50052 --speed 0.5 --admin 127.0.0.1:9901
   evenkeel backend --listen 127.0.0.1:0 --virtual-cores 4 --json
+  evenkeel backend --admission observe
+  evenkeel backend --quota mail=0.5 --quota maps=0.25 --default-quota 0.1
+  evenkeel backend --listen 0.0.0.0:50051 --trust-customers 10.1.0.0/16
+  evenkeel backend --can-degrade
   curl '127.0.0.1:50051/work?cpu_us=2000&bytes=10'";

@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use evenkeel_core::{Criticality, InvalidConfig, PolicyName};
+use evenkeel::server::Trusted;
+use evenkeel_core::{Criticality, InvalidConfig, Mode, PolicyName};
 
 pub(super) fn whole_number<N>(text: &str, least: N, most: N) -> Result<N, String>
 where
@@ -52,6 +53,37 @@ pub(super) fn criticality(text: &str) -> Result<Criticality, String> {
     named.map_err(|_| format!("use one of {}", Criticality::ALL.map(Criticality::as_str).join(", ")))
 }
 
+pub(super) fn mode(text: &str) -> Result<Mode, String> {
+    let named = text.to_ascii_lowercase().parse();
+    named.map_err(|_| format!("use one of {}", Mode::ALL.map(Mode::as_str).join(", ")))
+}
+
+/// CPU seconds in a second.
+pub(super) fn quota_cpu(text: &str) -> Result<f64, String> {
+    number(text, 0.001, 1024.0)
+}
+
+/// Of a customer.
+pub(super) fn quota(text: &str) -> Result<(String, f64), String> {
+    // A name may have the sign in it, a number cannot.
+    let (name, cpu) = text.rsplit_once('=').unwrap_or_default();
+    if name.is_empty() {
+        return Err("write a customer, = and CPU seconds in a second, as in mail=0.5".to_owned());
+    }
+    Ok((name.to_owned(), quota_cpu(cpu).map_err(|fault| format!("{fault} after {name}="))?))
+}
+
+/// Whose word on the customer is believed.
+pub(super) fn trusted(text: &str) -> Result<Trusted, String> {
+    match text {
+        "nobody" => Ok(Trusted::Nobody),
+        "loopback" => Ok(Trusted::Loopback),
+        "everyone" => Ok(Trusted::Everyone),
+        networks => Trusted::networks(networks.split(','))
+            .map_err(|error| format!("{error}; or use one of nobody, loopback, everyone")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +114,28 @@ mod tests {
         assert!(criticality("urgent").unwrap_err().contains("CRITICAL_PLUS"));
         assert_eq!(policy("p2c"), Ok(PolicyName::P2c));
         assert!(policy("fastest").unwrap_err().contains("least_loaded"));
+    }
+
+    #[test]
+    fn quotas_are_a_name_and_a_number() {
+        assert_eq!(quota("mail=0.5"), Ok(("mail".to_owned(), 0.5)));
+        assert_eq!(quota("a=b=2"), Ok(("a=b".to_owned(), 2.0)));
+        for text in ["", "mail", "=1"] {
+            assert!(quota(text).unwrap_err().ends_with("as in mail=0.5"), "{text:?}");
+        }
+        for text in ["mail=", "mail=-1", "mail=NaN", "mail=0"] {
+            assert_eq!(quota(text).unwrap_err(), "write a number from 0.001 to 1024 after mail=", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_is_trusted_has_a_name_or_a_network() {
+        assert_eq!(trusted("everyone"), Ok(Trusted::Everyone));
+        assert_eq!(trusted("10.0.0.0/8,::1"), Ok(Trusted::networks(["10.0.0.0/8", "::1"]).unwrap()));
+        for text in ["all", "", "10.0.0.0/8,"] {
+            assert!(trusted(text).unwrap_err().ends_with("nobody, loopback, everyone"), "{text:?}");
+        }
+        assert_eq!(mode("Observe"), Ok(Mode::Observe));
+        assert_eq!(mode("maybe").unwrap_err(), "use one of off, observe, on");
     }
 }

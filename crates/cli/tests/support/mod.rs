@@ -18,6 +18,8 @@ pub(crate) mod generated {
     include!("../../src/generated/evenkeel.demo.v1.rs");
 }
 
+pub(crate) mod cores;
+
 /// A process that is killed when it goes out of scope.
 pub(crate) struct Process {
     child: Child,

@@ -4,6 +4,7 @@ mod processors;
 mod sharing;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +15,15 @@ use axum::extract::RawQuery;
 use evenkeel::admin::Admin;
 use evenkeel::clock::Clock;
 use evenkeel::server::{Handle, Secret};
-use evenkeel_core::Rng;
+use evenkeel_core::server::Quota;
+use evenkeel_core::{Rng, ServerConfig};
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::args::BackendArgs;
-use crate::cmd::{bind, runtime, show};
+use crate::cmd::{bind, runtime_for_work, show};
 use crate::failure::Failure;
 use crate::work::{DESCRIPTORS, DemoServer};
 use processors::{Processors, Virtual};
@@ -42,10 +44,11 @@ pub(crate) fn run(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failur
     if args.exit_with_stdin {
         std::thread::spawn(exit_with_stdin);
     }
-    runtime()?.block_on(serve(args, out))
+    runtime_for_work()?.block_on(serve(args, out))
 }
 
 async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> {
+    let config = config(args)?;
     let listener = bind("--listen", args.listen).await?;
     let name = listener.local_addr()?.to_string();
     // Ends with this function.
@@ -62,10 +65,13 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
         name: name.clone(),
         processors: processors.clone(),
         error_rate: args.error_rate,
+        can_degrade: args.can_degrade,
         chance: Mutex::new(Rng::from_seed(args.seed)),
         answered: AtomicU64::new(0),
     });
     let server = evenkeel::Server::new()
+        .with_config(config)
+        .trust_customers_of(args.trust_customers.clone())
         .with_usage(processors.clone().meter(Clock::new(), args.reserved_cpu))
         .with_health_service(SERVICE)
         .without_signals()
@@ -88,6 +94,19 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
 
     let requests = worker.answered.load(Ordering::Relaxed);
     say(args, out, &Event::Stopped { requests, busy_core_s: processors.busy().as_secs_f64() })
+}
+
+fn config(args: &BackendArgs) -> Result<ServerConfig, Failure> {
+    let mut known = BTreeSet::new();
+    if let Some((twice, _)) = args.quotas.iter().find(|(name, _)| !known.insert(name)) {
+        return Err(Failure::Usage(format!("--quota {twice} is given twice: keep one of them")));
+    }
+    let mut config = ServerConfig::default();
+    config.admission.modes.all = args.admission;
+    config.admission.quotas.default = args.default_quota.map(Quota::of_cpu);
+    config.admission.quotas.customers =
+        args.quotas.iter().map(|(name, cpu)| (name.clone(), Quota::of_cpu(*cpu))).collect();
+    Ok(config)
 }
 
 fn secret(file: &Path) -> Result<Secret, Failure> {

@@ -23,6 +23,8 @@ pub(crate) struct Worker {
     pub(crate) processors: Processors,
     /// Share of all requests that fail at once.
     pub(crate) error_rate: f64,
+    /// Whether it does less where it is asked to.
+    pub(crate) can_degrade: bool,
     pub(crate) chance: Mutex<Rng>,
     pub(crate) answered: AtomicU64,
 }
@@ -35,7 +37,7 @@ impl Worker {
     async fn work(&self, work: &WorkRequest) -> Result<WorkResponse, Drawn> {
         let drawn = self.is_drawn(self.error_rate) || self.is_drawn(work.fail_ratio);
         if !drawn {
-            self.processors.work(Duration::from_micros(work.cpu_us)).await;
+            self.processors.work(self.share_of(Duration::from_micros(work.cpu_us))).await;
             if work.sleep_us > 0 {
                 tokio::time::sleep(Duration::from_micros(work.sleep_us)).await;
             }
@@ -51,6 +53,17 @@ impl Worker {
             criticality: context.criticality.map(Criticality::as_str).unwrap_or_default().to_owned(),
             payload: Bytes::from(vec![FILLING; usize::try_from(work.bytes).unwrap_or(usize::MAX)]),
         })
+    }
+
+    /// What is done of the work: all of it, unless less is asked for and known to be enough.
+    fn share_of(&self, cpu: Duration) -> Duration {
+        let Some(context) = Context::current().filter(|_| self.can_degrade) else { return cpu };
+        let level = context.degrade().min(DEGRADE_MOST);
+        if level == 0 || cpu.is_zero() {
+            return cpu;
+        }
+        context.mark_degraded(level);
+        cpu.mul_f64(1.0 - f64::from(level) / 4.0)
     }
 
     fn is_drawn(&self, ratio: f64) -> bool {
@@ -101,5 +114,7 @@ fn json_answer(status: StatusCode, answer: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], format!("{answer}\n")).into_response()
 }
 
+/// There are three levels; a quarter of the work is done at the last one.
+const DEGRADE_MOST: u8 = 3;
 const FILLING: u8 = b'.';
 const FAILED: &str = "this request was drawn to fail, by its fail_ratio or the backend's --error-rate";
