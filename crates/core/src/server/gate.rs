@@ -205,6 +205,17 @@ impl Gate {
         Ok(if mode == Mode::On { standing } else { Standing::Within })
     }
 
+    /// Whether one in line would be refused for its customer's quota, were it to come now.
+    pub(crate) fn is_out_of_quota(&self, now: Time, waiting: &Waiting) -> bool {
+        let Admission { customer, criticality, .. } = waiting.admission;
+        self.rules.is_on(Mechanism::Quota)
+            && match self.buckets.standing(now, customer, criticality) {
+                Standing::Within => false,
+                Standing::OverSoft => self.rules.is_short(),
+                Standing::OverHard => true,
+            }
+    }
+
     fn check_cutoff(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
         let class = meta.criticality;
         let (cutoff, priority) = (self.rules.cutoff_observed(), meta.priority());

@@ -91,7 +91,8 @@ pub struct QuotasConfig {
 pub struct Quota {
     /// Normalised CPU seconds in a second.
     pub cpu: f64,
-    /// How long it may use twice as much before that counts. Default 1 s.
+    /// How long it may use twice as much before that counts. Default 250 ms: one that asks for ten times its quota is over
+    /// it before its burst has filled the line.
     pub burst: Duration,
     /// Refused even while there is room. Default false: a limit bites only while capacity is short.
     pub hard: bool,
@@ -100,7 +101,7 @@ pub struct Quota {
 impl Quota {
     /// So much, with the default burst, while capacity is short.
     pub const fn of_cpu(cpu: f64) -> Quota {
-        Quota { cpu, burst: Duration::from_secs(1), hard: false }
+        Quota { cpu, burst: Duration::from_millis(250), hard: false }
     }
 }
 

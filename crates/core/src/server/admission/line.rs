@@ -7,7 +7,7 @@ use super::queue::{Entry, Place, Queue};
 use super::rules::Mechanism;
 use crate::Time;
 use crate::server::gate::{Admission, Gate, Waiting};
-use crate::server::refusal::Refused;
+use crate::server::refusal::{Refused, ServerRefusal};
 use crate::sync::{Mutex, MutexGuard};
 
 /// Those a [`Gate`] let in who must wait. `T` is what the driver needs to go on with one of them.
@@ -69,6 +69,8 @@ impl<T> Line<T> {
         };
         self.count(&queue);
         let Entry { waiting, payload } = entry;
+        // Its customer may have used up its quota since, with those that came after it.
+        let refusal = refusal.or_else(|| self.gate.is_out_of_quota(now, &waiting).then_some(ServerRefusal::OutOfQuota));
         let verdict = match refusal {
             Some(reason) => Err(self.gate.refuse_waiting(now, waiting, reason)),
             None => Ok(self.gate.start_waiting(now, waiting)),

@@ -125,7 +125,7 @@ mod tests {
 
     fn buckets(hard: bool) -> Buckets {
         let buckets = Buckets::default();
-        let quota = Quota { hard, ..Quota::of_cpu(0.5) };
+        let quota = Quota { hard, burst: Duration::from_secs(1), ..Quota::of_cpu(0.5) };
         let config = QuotasConfig { default: None, customers: vec![("search".into(), quota)] };
         buckets.configure(&config, |id| (id.0 == 7).then_some("search"));
         buckets
