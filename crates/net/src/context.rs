@@ -221,6 +221,22 @@ pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     })
 }
 
+/// Lets others run, and stays ready to run: what a handler that computes for long calls now and then.
+///
+/// `tokio::task::yield_now` wakes its task only after the runtime has looked for other work. Until then a handler would
+/// count as waiting for something, and the next request in line would be started beside it.
+pub async fn yield_now() {
+    let mut has_made_way = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut has_made_way, true) {
+            return task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        task::Poll::Pending
+    })
+    .await;
+}
+
 /// What applies to calls for which neither the request nor a scope says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defaults {

@@ -13,5 +13,5 @@ pub mod udp;
 pub mod wire;
 
 pub use client::{CallError, Channel, ChannelConfig, ConnectError};
-pub use context::{Context, spawn, spawn_blocking};
+pub use context::{Context, spawn, spawn_blocking, yield_now};
 pub use server::{Server, layer};

@@ -2,7 +2,6 @@
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use evenkeel::clock::Clock;
@@ -143,22 +142,8 @@ async fn burn(cpu: Duration) {
     let mut left = cpu;
     while !left.is_zero() {
         left = left.saturating_sub(burn_slice(left.min(SLICE)));
-        make_way().await;
+        evenkeel::yield_now().await;
     }
-}
-
-/// Lets others run, and stays ready to run itself. `tokio::task::yield_now` wakes only after the runtime has looked for
-/// what else there is: until then the handler would count as waiting for something, and the next one would be started.
-async fn make_way() {
-    let mut has_made_way = false;
-    std::future::poll_fn(|cx| {
-        if std::mem::replace(&mut has_made_way, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Says how much it really used. Time in which the thread does not run does not count.

@@ -1,5 +1,7 @@
 //! Requests that wait for a handler to rest: the queue behind a lock, which is taken only while somebody waits.
 
+#![expect(clippy::disallowed_types, reason = "whoever takes the lock waits, or ends the wait of another")]
+
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
