@@ -76,7 +76,7 @@ fn who_only_observes_changes_nothing_of_what_requests_meet() {
 fn strangers_do_not_heed_hints_and_cost_the_task_their_refusals() {
     let (ours, strangers) = (figures(&[]), figures(&["clients.foreign=1"]));
 
-    assert_eq!(strangers["held_back"], 0.0);
+    assert!(strangers["held_back"].abs() < 0.5);
     assert!(strangers["rejected"] > 2.0 * ours["rejected"], "{strangers:?}");
     // Each refusal is a tenth of a request, and there are three for each one that is served.
     assert!(strangers["goodput"] < ours["goodput"], "{} and {}", strangers["goodput"], ours["goodput"]);
