@@ -56,7 +56,7 @@ fn under_memory(server: &mut Server, memory: f64, from: Time) -> Time {
 #[test]
 fn with_one_processor_the_second_waits_and_is_called_when_the_first_rests() {
     let mut server = server(|_| {});
-    let line = Line::new(server.gate().clone());
+    let mut line = Line::new(server.gate().clone());
     assert!(ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().is_some(), "processors are not known yet");
     assert!(!server.gate().running().rests(0));
     server.handle_usage(NOW, usage());
@@ -77,9 +77,9 @@ fn with_one_processor_the_second_waits_and_is_called_when_the_first_rests() {
 fn whoever_leaves_the_line_is_not_called_and_the_urgent_go_first() {
     let mut server = server(|_| {});
     server.handle_usage(NOW, usage());
-    let line = Line::new(server.gate().clone());
+    let mut line = Line::new(server.gate().clone());
     let running = ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().unwrap();
-    let enter = |name, deadline: u64| {
+    let mut enter = |name, deadline: u64| {
         let meta = RequestMeta { deadline: NOW + MS * u32::try_from(deadline).unwrap(), ..of(Criticality::Critical) };
         let Entry::Wait(waiting) = ask(&server, NOW, &meta).unwrap() else { panic!("it runs") };
         line.enter(waiting, name)
@@ -147,7 +147,7 @@ fn observing_counts_and_changes_nothing_and_the_switch_for_all_is_heard_at_once(
 fn whoever_waits_when_the_line_is_switched_off_is_called_at_once() {
     let mut server = server(|_| {});
     server.handle_usage(NOW, usage());
-    let line = Line::new(server.gate().clone());
+    let mut line = Line::new(server.gate().clone());
     let _running = ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().unwrap();
     let Entry::Wait(waiting) = ask(&server, NOW, &of(Criticality::Critical)).unwrap() else { panic!("it runs") };
     line.enter(waiting, ());
@@ -211,7 +211,7 @@ fn nonsense_readings_and_a_clock_that_jumps_never_close_the_door() {
             }
             Entry::Wait(waiting) => {
                 // Nothing runs, so it is called.
-                let line = Line::new(server.gate().clone());
+                let mut line = Line::new(server.gate().clone());
                 line.enter(waiting, ());
                 let called = line.next(now).unwrap();
                 let _nobody_waits = end(&server, now, called.verdict.unwrap());

@@ -11,6 +11,7 @@ use evenkeel_core::{
     LoadReport, Local, Notice, Outcome, Picker, PolicyName, Readiness, Refusal, RequestMeta, Rng, Server, ServerConfig,
     Time,
 };
+use loom::sync::Mutex;
 use loom::thread;
 
 const NOW: Time = Time::from_secs(100);
@@ -267,14 +268,14 @@ fn ask(gate: &Gate) -> Entry {
 fn whoever_joins_the_line_while_a_handler_comes_to_rest_is_called() {
     server_model(|| {
         let server = server_of_one();
-        let line = Arc::new(Line::new(Arc::clone(server.gate())));
+        let line = Arc::new(Mutex::new(Line::new(Arc::clone(server.gate()))));
         let first = ask(server.gate()).started().unwrap();
         let (gate, other) = (Arc::clone(server.gate()), Arc::clone(&line));
         let resting = thread::spawn(move || {
             gate.finish(NOW, first, Outcome::Served, None);
             let mut called = Vec::new();
             if gate.running().rests(0) {
-                called.extend(std::iter::from_fn(|| other.next(NOW)));
+                called.extend(std::iter::from_fn(|| other.lock().unwrap().next(NOW)));
             }
             called
         });
@@ -282,8 +283,8 @@ fn whoever_joins_the_line_while_a_handler_comes_to_rest_is_called() {
         let started = match ask(server.gate()) {
             Entry::Start(admission) => Some(admission),
             Entry::Wait(waiting) => {
-                line.enter(waiting, ());
-                called.extend(std::iter::from_fn(|| line.next(NOW)));
+                line.lock().unwrap().enter(waiting, ());
+                called.extend(std::iter::from_fn(|| line.lock().unwrap().next(NOW)));
                 None
             }
         };
@@ -291,6 +292,6 @@ fn whoever_joins_the_line_while_a_handler_comes_to_rest_is_called() {
 
         let admissions: Vec<_> = called.into_iter().map(|called| called.verdict.unwrap()).chain(started).collect();
         assert_eq!(admissions.len(), 1, "called once, and never left behind");
-        assert_eq!((line.len(), server.gate().running().now()), (0, 1));
+        assert_eq!((line.lock().unwrap().len(), server.gate().running().now()), (0, 1));
     });
 }

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 #[derive(Debug)]
 pub(crate) struct Queue {
     gate: Arc<Gate>,
-    line: Line<Arc<Sleeper>>,
+    line: Mutex<Line<Arc<Sleeper>>>,
     clock: Clock,
 }
 
@@ -37,13 +37,13 @@ impl Sleeper {
 
 impl Queue {
     pub(crate) fn new(gate: Arc<Gate>, clock: Clock) -> Self {
-        Queue { line: Line::new(Arc::clone(&gate)), gate, clock }
+        Queue { line: Mutex::new(Line::new(Arc::clone(&gate))), gate, clock }
     }
 
     /// Takes a place in line, which may be called at once.
     pub(crate) fn enter(self: &Arc<Self>, waiting: Waiting) -> Standing {
         let sleeper = Arc::new(Sleeper::default());
-        let place = self.line.enter(waiting, Arc::clone(&sleeper));
+        let place = self.lock().enter(waiting, Arc::clone(&sleeper));
         let standing = Standing { queue: Arc::clone(self), sleeper, place: Some(place) };
         // A handler may have come to rest since the gate looked.
         self.call();
@@ -52,7 +52,7 @@ impl Queue {
 
     /// Calls everybody who is to be started or refused now.
     pub(crate) fn call(&self) {
-        while let Some(Called { payload, verdict }) = self.line.next(self.clock.now()) {
+        while let Some(Called { payload, verdict }) = self.next() {
             let mut sleep = payload.lock();
             if sleep.is_gone {
                 drop(sleep);
@@ -66,6 +66,18 @@ impl Queue {
                 waker.wake();
             }
         }
+    }
+
+    fn next(&self) -> Option<Called<Arc<Sleeper>>> {
+        // Most of the time nobody waits, and nobody needs the lock.
+        if self.gate.running().waiting() == 0 {
+            return None;
+        }
+        self.lock().next(self.clock.now())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Line<Arc<Sleeper>>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Called while its client went away: where it counts as running, it will not run. Whoever calls this calls the next.
@@ -105,7 +117,7 @@ impl Drop for Standing {
     fn drop(&mut self) {
         let Some(place) = self.place else { return };
         let queue = &self.queue;
-        if queue.line.leave(place).is_some() {
+        if queue.lock().leave(place).is_some() {
             return;
         }
         let mut sleep = self.sleeper.lock();

@@ -1,24 +1,22 @@
-//! Requests that wait for a handler to rest: the queue behind a lock, which is taken only while somebody waits.
-
-#![expect(clippy::disallowed_types, reason = "whoever takes the lock waits, or ends the wait of another")]
+//! Requests that wait for a handler to rest.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::queue::{Entry, Place, Queue};
 use super::rules::Mechanism;
 use crate::Time;
 use crate::server::gate::{Admission, Gate, Waiting};
 use crate::server::refusal::{Refused, ServerRefusal};
-use crate::sync::{Mutex, MutexGuard};
 
-/// Those a [`Gate`] let in who must wait. `T` is what the driver needs to go on with one of them.
+/// Those a [`Gate`] let in who must wait. `T` is what the driver needs to go on with one of them. A driver with several
+/// threads keeps it behind a lock, which only those take who wait, or end the wait of another.
 ///
 /// After [`Line::enter`], whenever [`Running::rests`](super::super::Running::rests) says that somebody waits, and after
 /// every [`Server::handle_timeout`](crate::Server::handle_timeout), the driver calls [`Line::next`] until there is none.
 pub struct Line<T> {
     gate: Arc<Gate>,
-    queue: Mutex<Queue<T>>,
+    queue: Queue<T>,
 }
 
 /// Whoever is next, and what becomes of it.
@@ -33,43 +31,39 @@ pub struct Called<T> {
 impl<T> Line<T> {
     /// In front of this gate.
     pub fn new(gate: Arc<Gate>) -> Self {
-        Line { gate, queue: Mutex::new(Queue::default()) }
+        Line { gate, queue: Queue::default() }
     }
 
     /// Joins the line.
-    pub fn enter(&self, waiting: Waiting, payload: T) -> Place {
-        let mut queue = self.lock();
-        let place = queue.push(waiting, payload);
-        self.count(&queue);
+    pub fn enter(&mut self, waiting: Waiting, payload: T) -> Place {
+        let place = self.queue.push(waiting, payload);
+        self.count();
         place
     }
 
     /// Leaves it: the client went away. `None` where it has been called already.
-    pub fn leave(&self, place: Place) -> Option<T> {
-        let mut queue = self.lock();
-        let Entry { waiting, payload } = queue.remove(place)?;
-        self.count(&queue);
-        drop(queue);
+    pub fn leave(&mut self, place: Place) -> Option<T> {
+        let Entry { waiting, payload } = self.queue.remove(place)?;
+        self.count();
         self.gate.forget(&waiting);
         Some(payload)
     }
 
     /// The next one to be started or refused now.
-    pub fn next(&self, now: Time) -> Option<Called<T>> {
-        if self.gate.running().waiting() == 0 {
+    pub fn next(&mut self, now: Time) -> Option<Called<T>> {
+        if self.is_empty() {
             return None;
         }
-        let mut queue = self.lock();
         let rules = self.gate.rules();
-        let (entry, refusal) = match queue.take_victim(now, rules) {
+        let (entry, refusal) = match self.queue.take_victim(now, rules) {
             Some(victim) => victim,
             // Without a queue nobody waits: whoever still does, goes.
             None if self.gate.running().now_exactly() < rules.slots() || !rules.is_on(Mechanism::Queue) => {
-                queue.pop(now, rules)?
+                self.queue.pop(now, rules)?
             }
             None => return None,
         };
-        self.count(&queue);
+        self.count();
         let Entry { waiting, payload } = entry;
         // Its customer may have used up its quota since, with those that came after it.
         let refusal = refusal.or_else(|| self.gate.is_out_of_quota(now, &waiting).then_some(ServerRefusal::OutOfQuota));
@@ -82,7 +76,7 @@ impl<T> Line<T> {
 
     /// How many wait.
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.queue.len()
     }
 
     /// Whether nobody does.
@@ -90,13 +84,9 @@ impl<T> Line<T> {
         self.len() == 0
     }
 
-    fn count(&self, queue: &Queue<T>) {
-        self.gate.rules().set_queued(queue.work());
-        self.gate.running().set_waiting(queue.len() as u32);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn count(&self) {
+        self.gate.rules().set_queued(self.queue.work());
+        self.gate.running().set_waiting(self.queue.len() as u32);
     }
 }
 
