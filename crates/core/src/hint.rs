@@ -37,7 +37,8 @@ impl LastHint {
         differs || is_old || ends
     }
 
-    pub(crate) fn tell(&self, now: Time, hint: Hint) {
+    /// It was told so.
+    pub fn tell(&self, now: Time, hint: Hint) {
         self.0.store(u64::from(hint.cutoff.bits()) << 32 | u64::from(millis_of(now)), Ordering::Relaxed);
     }
 }

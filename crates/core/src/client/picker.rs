@@ -13,7 +13,7 @@ use super::pick::{Candidates, Policy};
 use super::refusal::Refusal;
 use super::slots::{Slot, Slots};
 use super::throttle::{Half, Settings};
-use crate::{Criticality, CustomerId, Cutoff, Hint, Kind, LoadReport, Mode, Outcome, RequestMeta, Rng, Time};
+use crate::{Criticality, CustomerId, Hint, Kind, LoadReport, Mode, Outcome, Priority, RequestMeta, Rng, Time};
 
 /// A usable backend and where it is counted.
 #[derive(Clone, Debug)]
@@ -102,6 +102,7 @@ impl Picker {
             criticality: meta.criticality,
             wakes,
             hinted: false,
+            priority: meta.priority(),
             customer: meta.customer,
             held,
             began: now,
@@ -228,7 +229,7 @@ impl Picker {
             return;
         }
         // What the hint does not hold back in the end is to be held back by the local half.
-        ticket.hinted = self.throttling.hints == Mode::On && hint.cutoff > Cutoff::NOTHING;
+        ticket.hinted = self.throttling.hints == Mode::On && !hint.cutoff.admits(ticket.priority);
         self.slots.throttle.hints.heed(now, ticket.slot, hint);
     }
 
@@ -272,6 +273,7 @@ pub struct Ticket {
     /// Whether the answer came with a hint that says what to send.
     hinted: bool,
     customer: CustomerId,
+    priority: Priority,
     held: [u16; 4],
     began: Time,
 }

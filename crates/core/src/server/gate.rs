@@ -15,7 +15,9 @@ use super::refusal::{Refused, ServerRefusal};
 use super::running::Running;
 use crate::report_cell::ReportCell;
 use crate::sync::{AtomicU32, Ordering};
-use crate::{Criticality, CustomerId, Hint, LastHint, LoadReport, MethodId, Mode, Outcome, RequestMeta, Rng, Time};
+use crate::{
+    Criticality, CustomerId, Cutoff, Hint, LastHint, LoadReport, MethodId, Mode, Outcome, RequestMeta, Rng, Time,
+};
 
 /// Decides for each request of a server; shared by all threads.
 #[derive(Debug)]
@@ -147,13 +149,13 @@ impl Gate {
         self.check_cutoff(now, shard, meta)?;
         self.check_limit(now, shard, class)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
-        self.buckets.charge(now, meta.customer, work);
+        let reserved = self.buckets.charge(now, meta.customer, work);
         let admission = Admission {
             shard: number,
             customer: meta.customer,
             method: meta.method,
             criticality: class,
-            reserved: work,
+            reserved,
             arrived: now,
             started: now,
         };
@@ -174,9 +176,9 @@ impl Gate {
         let shard = &self.shards[number as usize % SHARDS];
         let work = self.costs.mean().unwrap_or(0);
         for (class, &count) in held.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let count = count.min(HELD_MOST);
-            shard.held[class].fetch_add(u64::from(count), Ordering::Relaxed);
-            add_work(shard, class, work * u64::from(count));
+            let count = u64::from(count.min(HELD_MOST));
+            shard.held[class].fetch_add(count, Ordering::Relaxed);
+            add_work(shard, class, work * count);
         }
     }
 
@@ -207,9 +209,9 @@ impl Gate {
 
     /// Whether one in line would be refused for its customer's quota, were it to come now.
     pub(crate) fn is_out_of_quota(&self, now: Time, waiting: &Waiting) -> bool {
-        let Admission { customer, criticality, .. } = waiting.admission;
+        let Admission { customer, criticality, reserved, .. } = waiting.admission;
         self.rules.is_on(Mechanism::Quota)
-            && match self.buckets.standing(now, customer, criticality) {
+            && match self.buckets.standing_without(now, customer, criticality, reserved) {
                 Standing::Within => false,
                 Standing::OverSoft => self.rules.is_short(),
                 Standing::OverHard => true,
@@ -350,7 +352,9 @@ impl Gate {
 
     /// What to tell this client with an answer, where it has not heard it already.
     pub fn hint(&self, now: Time, last: &LastHint) -> Option<Hint> {
-        let hint = self.rules.hint().filter(|hint| last.is_due(now, *hint))?;
+        // Whoever was told of a cutoff hears that there is none also after hints were switched off.
+        let over = Hint { cutoff: Cutoff::NOTHING, ttl: Duration::from_secs(1) };
+        let hint = Some(self.rules.hint().unwrap_or(over)).filter(|hint| last.is_due(now, *hint))?;
         last.tell(now, hint);
         Some(hint)
     }
@@ -417,6 +421,7 @@ fn count_asked(shard: &Shard, meta: &RequestMeta) {
 #[inline]
 fn add_work(shard: &Shard, class: usize, nanos: u64) {
     shard.asked_work[class].fetch_add(nanos, Ordering::Relaxed);
+    // What was held back comes in one lump, and is as uneven as one request of that size.
     let micros = nanos / 1_000;
     shard.asked_squares[class].fetch_add(micros.saturating_mul(micros), Ordering::Relaxed);
 }

@@ -10,7 +10,7 @@ mod lifecycle;
 mod peers;
 mod running;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +99,7 @@ pub struct Server {
     governor: Governor,
     spent: Spent,
     customers: Vec<String>,
+    customer_ids: BTreeMap<String, CustomerId>,
     actions: VecDeque<ServerAction>,
     /// How far the last announcement has been heard; unknown until the driver has made it.
     clients: Option<Clients>,
@@ -123,6 +124,7 @@ impl Server {
             governor: Governor::new(now, config.admission.clone(), &gate),
             spent: Spent::default(),
             customers: Vec::new(),
+            customer_ids: BTreeMap::new(),
             config,
             life: Lifecycle::new(now),
             gate,
@@ -160,15 +162,19 @@ impl Server {
 
     /// The number of this customer, the same from now on; 0, which those without a number share, where there are too many.
     pub fn handle_customer(&mut self, name: &str) -> CustomerId {
-        if let Some(place) = self.customers.iter().position(|known| known == name) {
-            return CustomerId(place as u32 + 1);
+        if let Some(known) = self.customer_ids.get(name) {
+            return *known;
         }
         if self.customers.len() + 1 >= CUSTOMERS {
             return CustomerId::default();
         }
         self.customers.push(name.to_owned());
-        self.set_quotas();
-        CustomerId(self.customers.len() as u32)
+        let id = CustomerId(self.customers.len() as u32);
+        self.customer_ids.insert(name.to_owned(), id);
+        let quotas = &self.config.admission.quotas;
+        let own = quotas.customers.iter().find(|(one, _)| one == name).map(|(_, quota)| *quota);
+        self.gate.buckets().set(id, own.or(quotas.default));
+        id
     }
 
     /// Customers with a number of their own, from 1 on.
@@ -176,17 +182,18 @@ impl Server {
         &self.customers
     }
 
-    /// Those with a quota by name have a number from the start.
+    /// Those with a quota by name have a number from the start; all others have what is for everybody.
     fn meet_customers(&mut self) {
-        for (name, _) in self.config.admission.quotas.customers.clone() {
-            self.handle_customer(&name);
+        let QuotasConfig { default, customers } = self.config.admission.quotas.clone();
+        for number in 0..=self.customers.len() as u32 {
+            self.gate.buckets().set(CustomerId(number), default);
         }
-        self.set_quotas();
-    }
-
-    fn set_quotas(&self) {
-        let name_of = |id: CustomerId| self.customers.get((id.0 as usize).checked_sub(1)?).map(String::as_str);
-        self.gate.buckets().configure(&self.config.admission.quotas, name_of);
+        for (name, quota) in customers {
+            let id = self.handle_customer(&name);
+            if id != CustomerId::default() {
+                self.gate.buckets().set(id, Some(quota));
+            }
+        }
     }
 
     /// CPU used so far; told before [`Server::handle_timeout`].

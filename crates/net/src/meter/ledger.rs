@@ -28,7 +28,9 @@ impl Ledger {
     /// As of now.
     pub fn read() -> Self {
         let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = |of: fn(&Page) -> &AtomicU64| pages.all.iter().map(|page| of(page).load(Ordering::Relaxed)).sum();
+        let sum = |of: fn(&Page) -> &AtomicU64| {
+            pages.all.iter().map(|page| of(page).load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+        };
         let (ticks, requests, bytes): (u64, u64, u64) =
             (sum(|page| &page.ticks), sum(|page| &page.requests), sum(|page| &page.bytes));
         Ledger { metered: Duration::from_nanos(nanos_of(ticks)), requests, kib: bytes as f64 / 1024.0 }
@@ -75,7 +77,8 @@ fn add(here: &Here, of: fn(&Page) -> &AtomicU64, count: u64) {
     let Some(page) = here.page.get().or_else(|| open(&here.page)) else { return };
     let sum = of(page);
     // This thread alone writes there.
-    sum.store(sum.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+    // A head may announce any length.
+    sum.store(sum.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
 }
 
 /// A page for this thread; `None` for what a thread does while it ends.

@@ -127,16 +127,8 @@ impl Drop for Poller {
     }
 }
 
-/// Does blocking work for the request, which counts as running while it does.
+/// Does blocking work for the request. It counts as nobody who runs: most of it waits, and would hold a slot for that.
 pub(crate) fn run_blocking<T>(of: &Arc<Task>, work: impl FnOnce() -> T) -> T {
-    struct Counted<'a>(&'a Task);
-    impl Drop for Counted<'_> {
-        fn drop(&mut self) {
-            self.0.request().rests();
-        }
-    }
-    of.request().runs();
-    let _counted = Counted(of);
     let _entered = of.account().enter();
     work()
 }

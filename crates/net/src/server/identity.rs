@@ -124,6 +124,11 @@ pub(crate) struct Standing {
 }
 
 impl Beliefs {
+    /// Whether this peer's word counts of what it held back: where it may say who is billed.
+    pub(crate) fn counts_held(&self, peer: Option<&super::hub::Peer>) -> bool {
+        peer.map_or(self.trusted == Trusted::Everyone, |peer| peer.standing.may_name_customers)
+    }
+
     /// Of whoever has connected.
     pub(crate) fn standing(&self, peer: &PeerInfo) -> Standing {
         let identity = match &self.identify {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use evenkeel_core::Outcome;
 use evenkeel_core::server::{Admission, Called, Gate, Line, Place, Refused, Waiting};
@@ -83,7 +84,7 @@ impl Queue {
     /// Called while its client went away: where it counts as running, it will not run. Whoever calls this calls the next.
     fn give_back(&self, verdict: Result<Admission, Refused>) {
         if let Ok(admission) = verdict {
-            self.gate.finish(self.clock.now(), admission, Outcome::Cancelled, None);
+            self.gate.finish(self.clock.now(), admission, Outcome::Cancelled, Some(Duration::ZERO));
             let thread = seat::with(|local, _| local.thread());
             let _somebody_waits = self.gate.running().rests(thread);
         }

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use evenkeel_core::server::{Entry, Gate, Refused};
-use evenkeel_core::{Kind, Lot, Outcome, RequestMeta};
+use evenkeel_core::{Criticality, Kind, Lot, Outcome, RequestMeta};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -55,6 +55,20 @@ pub(crate) struct Door {
 }
 
 impl Door {
+    /// The answer to a request that was not let in; its client has heard then what is admitted.
+    pub(crate) fn refuse(
+        &self,
+        refusal: &Refused,
+        criticality: Criticality,
+        peer: Option<&Peer>,
+        of: Answered,
+    ) -> Response<BoxBody> {
+        if let (Some(hint), Some(peer)) = (refusal.hint, peer) {
+            peer.told.tell(self.clock.now(), hint);
+        }
+        super::seat::with(|_, rng| refused(refusal, criticality, of.is_grpc, rng))
+    }
+
     /// Puts on an answer what its client should know of this task.
     fn sign(&self, headers: &mut HeaderMap, of: Answered) {
         if !self.hub.is_serving() {
@@ -145,8 +159,10 @@ where
     let customer = door.customers.number_of(resolved.customer.as_deref());
     let meta = RequestMeta { method, ..resolved.meta(door.clock, Kind::Unary, customer) };
     let began = door.clock.time_of(now);
+    meter::on_bytes(request.body().size_hint().lower());
     let tells_cost = door.tells_costs || headers::wants_cost(request.headers());
-    let held = headers::take_held(request.headers_mut());
+    // Whoever is not believed could make it look as if everybody asked for too much.
+    let held = headers::take_held(request.headers_mut()).filter(|_| door.beliefs.counts_held(peer.as_deref()));
     let entry = super::seat::with(|local, rng| {
         if let Some(held) = held {
             door.gate.count_held(local, held, rng);
@@ -156,11 +172,10 @@ where
     let entry = match entry {
         Ok(entry) => entry,
         Err(refusal) => {
-            let response = super::seat::with(|_, rng| refused(&refusal, meta.criticality, of.is_grpc, rng));
+            let response = door.refuse(&refusal, meta.criticality, peer.as_deref(), of);
             return State::Refused { response: Some(response), door, of };
         }
     };
-    meter::on_bytes(request.body().size_hint().lower());
     let task = meter::Task::of_request(Some(Arc::clone(&door.runners)), door.factor);
     let context = Context::served_by(Arc::clone(&task)).asked_to_degrade(door.gate.degrade());
     let mut context = context.with_criticality(resolved.criticality).with_lot(resolved.lot);
@@ -269,8 +284,8 @@ where
                 let called = called(standing, admitted, cx);
                 if let Poll::Ready(Err(refusal)) = called {
                     let admitted = admitted.take().expect("a future is not polled after its end");
-                    let of_class = admitted.criticality;
-                    let mut response = super::seat::with(|_, rng| refused(&refusal, of_class, of.is_grpc, rng));
+                    let (class, peer) = (admitted.criticality, admitted.peer.as_deref());
+                    let mut response = admitted.door.refuse(&refusal, class, peer, *of);
                     admitted.door.sign(response.headers_mut(), *of);
                     return Poll::Ready(Ok(response.map(|body| Answer::Ours { body })));
                 }
@@ -331,6 +346,10 @@ fn answered_by_handler<B: Body, E>(
     };
     let verdict = outcome::outcome_of(response.status(), response.headers());
     let door = &admitted.door;
+    // What a handler passed on from somebody behind it is not about this task.
+    for of_another in [names::ADMIT, names::STATE] {
+        response.headers_mut().remove(of_another);
+    }
     let degraded = context.degraded();
     if degraded > 0 {
         headers::write_degraded(response.headers_mut(), degraded);

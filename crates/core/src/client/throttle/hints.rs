@@ -205,7 +205,7 @@ const TTL_MASK: u64 = (1 << 16) - 1;
 /// Comes round after six days.
 const HEARD_MASK: u64 = (1 << TTL_SHIFT) - 1;
 /// Longer cannot be meant, and is not believed.
-const TTL_MOST: Duration = Duration::from_secs(60);
+const TTL_MOST: Duration = Duration::from_secs(5);
 /// Times to live after which a hint that nothing has renewed is forgotten.
 const FORGOTTEN_AFTER: u32 = 4;
 /// No hint is kept for longer: a clock that was set back by more has left this behind.

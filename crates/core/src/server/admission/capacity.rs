@@ -44,8 +44,9 @@ impl Capacity {
     /// In a tick handlers got so many CPU seconds a second, while this share of the processors idled.
     pub(crate) fn read(&mut self, handlers: f64, idle: f64) {
         if idle < 0.5 {
-            let full = (handlers / (1.0 - idle)).clamp(LEAST * self.most(), self.most());
-            self.learned += LEARNING * (full - self.learned);
+            // A poll longer than a tick is charged in one of many: such readings are right only on average.
+            let full = handlers / (1.0 - idle);
+            self.learned = (self.learned + LEARNING * (full - self.learned)).clamp(LEAST * self.most(), self.most());
         } else {
             self.learned += FORGETTING * (self.most() - self.learned);
         }

@@ -52,6 +52,12 @@ impl Controller {
         self.trim
     }
 
+    /// Nothing is known of this moment: a step towards letting all in.
+    pub(crate) fn relax(&mut self) {
+        self.value = step_towards(self.value, 0.0);
+        self.engaged = self.engaged && self.value > 0.0;
+    }
+
     pub(crate) fn read(&mut self, reading: &Reading<'_>) {
         let Reading { tick, demand, capacity, queue, idle, refusing } = *reading;
         let all = demand.from(0);

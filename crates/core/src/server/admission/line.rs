@@ -55,13 +55,16 @@ impl<T> Line<T> {
             return None;
         }
         let rules = self.gate.rules();
-        let (entry, refusal) = match self.queue.take_victim(now, rules) {
-            Some(victim) => victim,
-            // Without a queue nobody waits: whoever still does, goes.
-            None if self.gate.running().now_exactly() < rules.slots() || !rules.is_on(Mechanism::Queue) => {
-                self.queue.pop(now, rules)?
+        let (entry, refusal) = if rules.is_on(Mechanism::Queue) {
+            match self.queue.take_victim(now, rules) {
+                Some(victim) => victim,
+                None if self.gate.running().now_exactly() < rules.slots() => self.queue.pop(now, rules)?,
+                None => return None,
             }
-            None => return None,
+        } else {
+            // Without a queue nobody waits: whoever still does, goes.
+            let (entry, _) = self.queue.pop(now, rules)?;
+            (entry, None)
         };
         self.count();
         let Entry { waiting, payload } = entry;

@@ -101,6 +101,10 @@ impl Governor {
 
     pub(crate) fn configure(&mut self, config: AdmissionConfig, gate: &Gate) {
         gate.rules().set_modes(&config.modes);
+        if config.modes.learn() && !self.config.modes.learn() {
+            // What was so when it was switched off is not so any more.
+            (self.controller, self.demand) = (Controller::default(), Demand::default());
+        }
         self.config = config;
         self.publish(gate);
     }
@@ -132,17 +136,19 @@ impl Governor {
         // A driver that was held up for long has seen one long tick, which says nothing of a step.
         if seconds > TICK_MOST {
             self.demand = Demand::default();
+            self.controller.relax();
+            self.publish(gate);
             return;
         }
         self.demand.read(tick);
         let idle = self.idle(seconds, spent_before, spent, waits);
         self.waited_before = waits;
-        if let Some(handlers) = difference(spent_before.handlers, spent.handlers) {
-            self.capacity.read(handlers / seconds, idle.unwrap_or(1.0));
+        if let (Some(handlers), Some(idle)) = (difference(spent_before.handlers, spent.handlers), idle) {
+            self.capacity.read(handlers / seconds, idle);
         }
         let capacity = self.capacity.get();
         let refused = totals.overloaded().wrapping_sub(before.overloaded()) as f64;
-        let queue = gate.rules().queued() as f64 / self.burst();
+        let queue = queued(gate) / self.burst();
         let reading = Reading {
             tick,
             demand: &self.demand,
@@ -171,12 +177,14 @@ impl Governor {
 
     /// Share of the processors that nobody used, as far as is known.
     fn idle(&self, seconds: f64, before: Spent, now: Spent, waits: bool) -> Option<f64> {
-        // Somebody waited all the time: what the process did not get, others on the machine had.
-        if waits && self.waited_before {
-            return Some(0.0);
-        }
         let used = difference(before.process, now.process)?;
-        Some((1.0 - used / (seconds * self.capacity.processors())).clamp(0.0, 1.0))
+        let idle = (1.0 - used / (seconds * self.capacity.processors())).clamp(0.0, 1.0);
+        if !(waits && self.waited_before) {
+            return Some(idle);
+        }
+        // Somebody waited all the time: what the process did not get, others on the machine had. Unless it got so little
+        // that handlers seem to hold their slots without computing, which says nothing of what it can do.
+        (idle < MOSTLY_IDLE).then_some(0.0)
     }
 
     /// Every tenth of a second: what changes more slowly.
@@ -190,7 +198,7 @@ impl Governor {
         if let Some(overhead) = usage.overhead {
             self.overhead = overhead.as_secs_f64() * self.config.cpu_factor;
         }
-        self.signals.read(now, usage);
+        self.signals.read(now, usage, &self.config.signals);
         self.signals_cutoff = self.signals.cutoff(&self.config.signals);
         if seconds > TICK_LEAST {
             let totals = gate.totals();
@@ -229,6 +237,15 @@ impl Governor {
     }
 }
 
+/// Nanoseconds of CPU that wait; where nobody stands in line, those beyond the slots would.
+fn queued(gate: &Gate) -> f64 {
+    if gate.rules().is_on(Mechanism::Queue) {
+        return gate.rules().queued() as f64;
+    }
+    let beyond = gate.running().now().saturating_sub(gate.rules().slots());
+    f64::from(beyond) * gate.costs().mean().unwrap_or(0) as f64
+}
+
 fn difference(before: Option<Duration>, now: Option<Duration>) -> Option<f64> {
     Some(now?.saturating_sub(before?).as_secs_f64())
 }
@@ -240,6 +257,8 @@ const STAYS_AWAKE: Duration = Duration::from_secs(1);
 /// Seconds below which a tick says nothing, and above which it says nothing of a step.
 const TICK_LEAST: f64 = 0.001;
 const TICK_MOST: f64 = 0.25;
+/// Share of the processors that can have gone to others on the machine, at most.
+const MOSTLY_IDLE: f64 = 0.75;
 /// Share of the capacity from which on a class, with all above it, does not surely fit.
 const OVER: f64 = 0.9;
 /// Seconds that the rate of refusals is over, the share of capacity that they may be, and how much longer hints may hold.

@@ -5,6 +5,7 @@
 //! line is short, so that whoever is served is served fast, and those who are not have waited in vain as few as can be.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use super::rules::Rules;
 use crate::server::gate::Waiting;
@@ -91,7 +92,8 @@ impl<T> Class<T> {
 impl<T> Queue<T> {
     pub(crate) fn push(&mut self, waiting: Waiting, payload: T) -> Place {
         self.arrivals += 1;
-        let key = (waiting.deadline(), self.arrivals);
+        // One without a deadline, or with a late one, is not passed by for ever.
+        let key = (waiting.deadline().min(waiting.arrived() + PATIENCE), self.arrivals);
         let class = waiting.criticality().index();
         let line = &mut self.classes[class];
         line.work += waiting.work();
@@ -193,6 +195,9 @@ impl<T> Queue<T> {
         Some((entry, is_late.then_some(ServerRefusal::WaitedTooLong)))
     }
 }
+
+/// How long others with an earlier deadline go first.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 fn is_too_old(now: Time, waiting: &Waiting, rules: &Rules) -> bool {
     now.since(waiting.arrived()).as_nanos() as u64 > age_most(waiting, rules)

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::config::{Quota, QuotasConfig};
+use super::config::Quota;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::time::saturating_nanos;
 use crate::{Criticality, CustomerId, Time};
@@ -19,7 +19,7 @@ pub(crate) struct Buckets {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// Nanoseconds of time that a nanosecond of CPU stands for, in 1/1024; 0 for no limit.
+    /// Nanoseconds of time that a nanosecond of CPU stands for, in units of 2^-20; 0 for no limit.
     price: AtomicU64,
     /// How far ahead of now `full_at` may be.
     burst: AtomicU64,
@@ -43,20 +43,30 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Sets everybody's; `name_of` is who has this number.
-    pub(crate) fn configure<'a>(&self, config: &QuotasConfig, name_of: impl Fn(CustomerId) -> Option<&'a str>) {
-        for (number, bucket) in self.buckets.iter().enumerate() {
-            let name = name_of(CustomerId(number as u32));
-            let by_name = name.and_then(|name| config.customers.iter().find(|(one, _)| one == name));
-            bucket.set(by_name.map(|(_, quota)| *quota).or(config.default));
+    /// Sets what one customer may use, or that it has no limit.
+    pub(crate) fn set(&self, customer: CustomerId, quota: Option<Quota>) {
+        if let Some(bucket) = self.buckets.get(customer.0 as usize) {
+            bucket.set(quota);
         }
     }
 
     /// Whether a request of this criticality may use more.
     #[inline]
     pub(crate) fn standing(&self, now: Time, customer: CustomerId, class: Criticality) -> Standing {
+        self.standing_without(now, customer, class, 0)
+    }
+
+    /// The same for one that was charged so much already: its own is not held against it.
+    pub(crate) fn standing_without(
+        &self,
+        now: Time,
+        customer: CustomerId,
+        class: Criticality,
+        charged: u64,
+    ) -> Standing {
         let Some(bucket) = self.limited(customer) else { return Standing::Within };
         let ahead = bucket.full_at.load(Ordering::Relaxed).saturating_sub(now.nanos());
+        let ahead = ahead.saturating_sub(bucket.time_of(charged));
         // The more it matters, the further its bucket may be emptied: the lowest is out first.
         let share = u128::from(bucket.burst.load(Ordering::Relaxed)) * (class.index() as u128 + 1) / 4;
         if u128::from(ahead) < share {
@@ -68,18 +78,20 @@ impl Buckets {
         }
     }
 
-    /// Takes so many nanoseconds of CPU.
+    /// Takes so many nanoseconds of CPU; says how many it really took, which is what may be given back.
     #[inline]
-    pub(crate) fn charge(&self, now: Time, customer: CustomerId, nanos: u64) {
-        let Some(bucket) = self.limited(customer) else { return };
+    pub(crate) fn charge(&self, now: Time, customer: CustomerId, nanos: u64) -> u64 {
+        let Some(bucket) = self.limited(customer) else { return nanos };
         let time = bucket.time_of(nanos);
         // No further ahead than a few bursts: what was once used is not held against it for ever.
         let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed).saturating_mul(DEBT_MOST));
         bucket.full_at.fetch_max(now.nanos(), Ordering::Relaxed);
         let before = bucket.full_at.fetch_add(time, Ordering::Relaxed);
-        if before.saturating_add(time) > most {
-            bucket.full_at.fetch_min(most, Ordering::Relaxed);
+        if before.saturating_add(time) <= most {
+            return nanos;
         }
+        bucket.full_at.fetch_min(most, Ordering::Relaxed);
+        bucket.nanos_of(most.saturating_sub(before)).min(nanos)
     }
 
     /// Gives back what was taken too much.
@@ -106,6 +118,11 @@ impl Bucket {
         self.price.store(price, Ordering::Relaxed);
     }
 
+    fn nanos_of(&self, time: u64) -> u64 {
+        let price = u128::from(self.price.load(Ordering::Relaxed).max(1));
+        u64::try_from(u128::from(time) * u128::from(PRICE_UNIT) / price).unwrap_or(u64::MAX)
+    }
+
     fn time_of(&self, nanos: u64) -> u64 {
         let time = u128::from(nanos) * u128::from(self.price.load(Ordering::Relaxed)) / u128::from(PRICE_UNIT);
         u64::try_from(time).unwrap_or(u64::MAX / 4)
@@ -126,8 +143,7 @@ mod tests {
     fn buckets(hard: bool) -> Buckets {
         let buckets = Buckets::default();
         let quota = Quota { hard, burst: Duration::from_secs(1), ..Quota::of_cpu(0.5) };
-        let config = QuotasConfig { default: None, customers: vec![("search".into(), quota)] };
-        buckets.configure(&config, |id| (id.0 == 7).then_some("search"));
+        buckets.set(CustomerId(7), Some(quota));
         buckets
     }
 

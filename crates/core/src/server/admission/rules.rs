@@ -214,7 +214,8 @@ impl Rules {
 
 fn is_recent(now: Time, at: &AtomicU64) -> bool {
     let at = at.load(Ordering::Relaxed);
-    at != 0 && now.since(Time::from_nanos(at)) < MOMENT
+    // A clock that was set back leaves moments in the future, which are not recent.
+    at != 0 && at <= now.nanos() && now.since(Time::from_nanos(at)) < MOMENT
 }
 
 /// Work in line, as a part of what a burst may bring, from which on capacity is short.

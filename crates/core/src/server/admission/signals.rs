@@ -26,13 +26,14 @@ impl Default for Signals {
 }
 
 impl Signals {
-    pub(crate) fn read(&mut self, now: Time, usage: &Usage) {
+    pub(crate) fn read(&mut self, now: Time, usage: &Usage, config: &SignalsConfig) {
         let load = usage.runnable.zip(usage.processors).map(|(runnable, processors)| runnable / processors);
         let delay = usage.delay.map(|delay| delay.as_secs_f64());
         let values = [usage.utilization, usage.memory, load, delay, usage.throttled, usage.plugged];
-        for (mean, value) in self.means.iter_mut().zip(values) {
+        for ((mean, value), thresholds) in self.means.iter_mut().zip(values).zip(config.all()) {
             match value.filter(|value| value.is_finite() && *value >= 0.0) {
-                Some(value) => mean.sample(now, value),
+                // However high one reading is, it counts as little more than what refuses all.
+                Some(value) => mean.sample(now, thresholds.map_or(value, |thresholds| value.min(thresholds.most()))),
                 // What cannot be read any more is not believed for ever.
                 None => *mean = DecayingMean::new(HALF_LIFE),
             }
@@ -41,10 +42,8 @@ impl Signals {
 
     /// The highest cutoff that a signal asks for, and which.
     pub(crate) fn cutoff(&self, config: &SignalsConfig) -> (f64, Option<&'static str>) {
-        let SignalsConfig { cpu, memory, load, delay, throttled, plugged } = config;
-        let thresholds = [cpu, memory, load, delay, throttled, plugged];
         let mut highest = (0.0, None);
-        for ((mean, thresholds), name) in self.means.iter().zip(thresholds).zip(NAMES) {
+        for ((mean, thresholds), name) in self.means.iter().zip(config.all()).zip(NAMES) {
             let (Some(value), Some(thresholds)) = (mean.mean(), thresholds) else { continue };
             let cutoff = thresholds.cutoff(value);
             if cutoff > highest.0 {
@@ -59,7 +58,20 @@ impl Signals {
     }
 }
 
+impl SignalsConfig {
+    /// In the order of the signals.
+    fn all(&self) -> [Option<Thresholds>; SIGNALS] {
+        let SignalsConfig { cpu, memory, load, delay, throttled, plugged } = *self;
+        [cpu, memory, load, delay, throttled, plugged]
+    }
+}
+
 impl Thresholds {
+    /// Where the last criticality would be refused as a whole.
+    fn most(&self) -> f64 {
+        self.0[3] * (1.0 + LAST_WIDTH)
+    }
+
     /// 0 below the first threshold, k at the k-th, and in between in proportion; never all of what matters most.
     pub(crate) fn cutoff(&self, value: f64) -> f64 {
         let Thresholds(steps) = self;
@@ -103,7 +115,7 @@ mod tests {
         let mut read = |signals: &mut Signals, memory, ticks: u32| {
             for _ in 0..ticks {
                 now = now + Duration::from_millis(100);
-                signals.read(now, &usage(memory));
+                signals.read(now, &usage(memory), &SignalsConfig::default());
             }
         };
         read(&mut signals, Some(0.5), 50);
