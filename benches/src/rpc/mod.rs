@@ -43,32 +43,65 @@ impl Pair {
         format!("{}/{} to {}/{}{deadline}", client.0, client.1, server.0, server.1)
     }
 
-    /// Starts both, makes `calls` calls to warm up and as many that count.
+    /// CPU of a call between these two.
     ///
     /// # Errors
     /// A process could not be started, or ended early.
     pub fn run(self, calls: u32) -> io::Result<Cost> {
-        let (stack, flavour) = self.server;
-        let mut server = Role::start(&["serve".to_owned(), stack.to_string(), flavour.to_string()])?;
-        let backends = server.hear()?;
-        let (stack, flavour) = self.client;
-        let deadline = if self.deadline { "deadline" } else { "patient" }.to_owned();
-        let mut arguments = vec!["call".to_owned(), stack.to_string(), flavour.to_string(), deadline];
-        arguments.extend(backends.split(' ').map(str::to_owned));
-        let mut client = Role::start(&arguments)?;
-        client.hear()?;
-        client.order(&(calls / WARM_UP).to_string())?;
-        client.hear()?;
-
-        let before = (client.cpu()?, server.cpu()?);
-        client.order(&calls.to_string())?;
-        client.hear()?;
-        let after = (client.cpu()?, server.cpu()?);
-
-        let calls = f64::from(calls / IN_FLIGHT * IN_FLIGHT);
-        let each = |before: Duration, after: Duration| after.saturating_sub(before).as_secs_f64() * 1e6 / calls;
-        Ok(Cost { client: each(before.0, after.0), server: each(before.1, after.1) })
+        cost(self.server, self.client, if self.deadline { Manner::Deadline } else { Manner::Patient }, calls)
     }
+}
+
+/// How calls are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// They wait until they are answered.
+    Patient,
+    /// They have a deadline, which both ends then watch.
+    Deadline,
+    /// None is served: a refusal is the answer.
+    Refused,
+}
+
+impl Manner {
+    fn as_str(self) -> &'static str {
+        match self {
+            Manner::Patient => "patient",
+            Manner::Deadline => "deadline",
+            Manner::Refused => "refused",
+        }
+    }
+
+    fn named(name: &str) -> Result<Self, String> {
+        let found = [Manner::Patient, Manner::Deadline, Manner::Refused].into_iter().find(|one| one.as_str() == name);
+        found.ok_or_else(|| format!("nobody calls {name}"))
+    }
+}
+
+/// Starts both, makes a quarter of `calls` calls to warm up and `calls` that count.
+///
+/// # Errors
+/// A process could not be started, or ended early.
+pub fn cost(server: (Stack, Flavour), client: (Stack, Flavour), manner: Manner, calls: u32) -> io::Result<Cost> {
+    let (stack, flavour) = server;
+    let mut server = Role::start(&["serve".to_owned(), stack.to_string(), flavour.to_string()])?;
+    let backends = server.hear()?;
+    let (stack, flavour) = client;
+    let mut arguments = vec!["call".to_owned(), stack.to_string(), flavour.to_string(), manner.as_str().to_owned()];
+    arguments.extend(backends.split(' ').map(str::to_owned));
+    let mut client = Role::start(&arguments)?;
+    client.hear()?;
+    client.order(&(calls / WARM_UP).to_string())?;
+    client.hear()?;
+
+    let before = (client.cpu()?, server.cpu()?);
+    client.order(&calls.to_string())?;
+    client.hear()?;
+    let after = (client.cpu()?, server.cpu()?);
+
+    let calls = f64::from(calls / IN_FLIGHT * IN_FLIGHT);
+    let each = |before: Duration, after: Duration| after.saturating_sub(before).as_secs_f64() * 1e6 / calls;
+    Ok(Cost { client: each(before.0, after.0), server: each(before.1, after.1) })
 }
 
 /// Every pair that is measured, in the order of a round.
@@ -107,9 +140,7 @@ fn run_named(role: &str, arguments: &[String]) -> Result<(), String> {
     let (stack, flavour) = (stack.parse()?, flavour.parse()?);
     match (role, rest) {
         ("serve", _) => server::run(stack, flavour),
-        (_, [deadline, backends @ ..]) => {
-            client::run(stack, flavour, (deadline == "deadline").then_some(DEADLINE), backends);
-        }
+        (_, [manner, backends @ ..]) => client::run(stack, flavour, Manner::named(manner)?, backends),
         _ => return Err(format!("{role} wants more")),
     }
     Ok(())

@@ -1,12 +1,19 @@
 //! The process of the backends: says where they listen, serves until its stdin is closed.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::task::Poll;
 
+use bytes::Bytes;
 use evenkeel::server::{Accept, Detached};
-use hyper_util::rt::TokioIo;
+use evenkeel_core::server::Usage;
+use evenkeel_core::{Mode, ServerConfig};
+use http_body_util::Empty;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
@@ -33,7 +40,10 @@ pub fn run(stack: Stack, flavour: Flavour) {
         process::say(&addresses.join(" "));
         match stack {
             Stack::Tonic => serve_tonic(listeners).await,
-            Stack::Evenkeel => serve_evenkeel(listeners, flavour).await,
+            Stack::Evenkeel => serve_evenkeel(listeners, evenkeel::Server::new(), flavour).await,
+            Stack::Off => serve_evenkeel(listeners, without_admission(), flavour).await,
+            Stack::Refusing => serve_evenkeel(listeners, refusing(), flavour).await,
+            Stack::Static => serve_static(listeners).await,
             Stack::Hyper | Stack::H2 => unreachable!("only clients go without a stack"),
         }
     });
@@ -51,8 +61,38 @@ async fn serve_tonic(listeners: Vec<TcpListener>) {
     }
 }
 
-async fn serve_evenkeel(listeners: Vec<TcpListener>, flavour: Flavour) {
-    let mut server = evenkeel::Server::new().without_signals();
+/// The same few headers to every call: the least an answer can cost.
+async fn serve_static(listeners: Vec<TcpListener>) {
+    let mut listeners = All(listeners);
+    loop {
+        let stream = listeners.accept().await.expect("a listener accepts");
+        let service = service_fn(|_| std::future::ready(Ok::<_, Infallible>(refusal())));
+        tokio::spawn(http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service));
+    }
+}
+
+fn refusal() -> http::Response<Empty<Bytes>> {
+    let mut response = http::Response::new(Empty::new());
+    let headers = [("content-type", "application/grpc"), ("grpc-status", "8"), ("grpc-message", "too much")];
+    for (name, value) in headers {
+        response.headers_mut().insert(name, http::HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn without_admission() -> evenkeel::Server {
+    let mut config = ServerConfig::default();
+    config.admission.modes.all = Mode::Off;
+    evenkeel::Server::new().with_config(config)
+}
+
+/// A signal of its own says that there is twice too much.
+fn refusing() -> evenkeel::Server {
+    evenkeel::Server::new().with_usage(|| Usage { plugged: Some(2.0), ..Usage::default() })
+}
+
+async fn serve_evenkeel(listeners: Vec<TcpListener>, server: evenkeel::Server, flavour: Flavour) {
+    let mut server = server.without_signals();
     if flavour == Flavour::PerCore {
         server = server.per_core();
     }

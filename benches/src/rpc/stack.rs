@@ -12,6 +12,12 @@ pub enum Stack {
     Hyper,
     /// The connections of the h2 crate in turn: what is below hyper.
     H2,
+    /// Our server with admission switched off.
+    Off,
+    /// Our server, refusing every call.
+    Refusing,
+    /// Hyper's server, answering every call with the same few headers.
+    Static,
 }
 
 impl fmt::Display for Stack {
@@ -21,6 +27,9 @@ impl fmt::Display for Stack {
             Stack::Evenkeel => "evenkeel",
             Stack::Hyper => "hyper",
             Stack::H2 => "h2",
+            Stack::Off => "evenkeel_off",
+            Stack::Refusing => "evenkeel_refusing",
+            Stack::Static => "static",
         })
     }
 }
@@ -34,6 +43,9 @@ impl FromStr for Stack {
             "evenkeel" => Ok(Stack::Evenkeel),
             "hyper" => Ok(Stack::Hyper),
             "h2" => Ok(Stack::H2),
+            "evenkeel_off" => Ok(Stack::Off),
+            "evenkeel_refusing" => Ok(Stack::Refusing),
+            "static" => Ok(Stack::Static),
             _ => Err(format!("no stack {text}")),
         }
     }

@@ -9,7 +9,7 @@ use std::str::FromStr;
     missing_docs,
     missing_debug_implementations,
     unreachable_pub,
-    reason = "generated; tests/generated.rs sees that it is fresh"
+    reason = "generated; tests/all/generated.rs sees that it is fresh"
 )]
 mod generated {
     include!("generated/evenkeel.demo.v1.rs");

@@ -128,7 +128,7 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(60), waiting).await.is_ok(), "never: {what}");
+    assert!(tokio::time::timeout(PATIENCE * 2, waiting).await.is_ok(), "never: {what}");
 }
 
 /// A channel that has a connection to each of them.
@@ -136,8 +136,9 @@ pub(crate) async fn channel_to(backends: &[Backend]) -> Channel {
     channel_with(ChannelConfig::default(), backends).await
 }
 
-/// The same with other settings.
-pub(crate) async fn channel_with(config: ChannelConfig, backends: &[Backend]) -> Channel {
+/// The same with other settings. A machine that stands still for a second is nobody's failure.
+pub(crate) async fn channel_with(mut config: ChannelConfig, backends: &[Backend]) -> Channel {
+    (config.connect_timeout, config.ping_timeout) = (PATIENCE, PATIENCE);
     let addresses = Fixed::new(backends.iter().map(|backend| backend.address));
     let channel = Channel::with(config, Tcp, "demo", addresses).unwrap();
     for backend in backends {
@@ -195,3 +196,6 @@ pub(crate) fn answer(mut stream: TcpStream) -> (String, Value) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.to_owned(), serde_json::from_str(body).unwrap())
 }
+
+/// Longer than a busy machine stands still.
+const PATIENCE: Duration = Duration::from_secs(30);

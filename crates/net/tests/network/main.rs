@@ -1,6 +1,7 @@
 //! A channel and servers on a simulated network: partitions, crashes, stalls, restarts; each replayed from its seed.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod idle;
 mod world;
 
 use std::time::Duration;

@@ -83,7 +83,7 @@ impl Asker {
         let mut buffer = [0; 2048];
         let receiving = self.socket.recv_from(&mut buffer);
         let (length, from) =
-            tokio::time::timeout(Duration::from_secs(10), receiving).await.expect("something comes").unwrap();
+            tokio::time::timeout(Duration::from_secs(60), receiving).await.expect("something comes").unwrap();
         assert_eq!(from, self.to, "it comes from where was asked");
         buffer[..length].to_vec()
     }

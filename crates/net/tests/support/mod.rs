@@ -93,7 +93,7 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(20), waiting).await.is_ok(), "never: {what}");
+    assert!(tokio::time::timeout(Duration::from_secs(60), waiting).await.is_ok(), "never: {what}");
 }
 
 /// How many backends the channel sees in this state.

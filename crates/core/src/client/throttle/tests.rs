@@ -1,4 +1,4 @@
-//! The local half by itself; what a client makes of both is in `tests/throttle.rs`.
+//! The local half by itself; what a client makes of both is in `tests/all/throttle.rs`.
 
 use std::time::Duration;
 

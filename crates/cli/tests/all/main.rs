@@ -1,0 +1,14 @@
+//! The commands as processes, in one binary: each further one costs seconds of building.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod backend;
+mod call;
+mod commands;
+mod demo;
+mod documents;
+mod generated;
+mod restarts;
+mod sim;

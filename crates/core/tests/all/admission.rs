@@ -1,0 +1,262 @@
+//! Who is let in: off, observe and on; the line; quotas; and what must never make a server answer nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use crate::support::NOW;
+use evenkeel_core::server::{
+    Admission, AdmissionConfig, Entry, GateLocal, Line, Quota, Refused, ServerRefusal, Spent, Thresholds, Usage,
+};
+use evenkeel_core::{
+    Criticality, CustomerId, Lot, MethodId, Mode, Outcome, RequestMeta, Rng, Server, ServerConfig, Time,
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn server(change: impl FnOnce(&mut AdmissionConfig)) -> Server {
+    let mut config = ServerConfig::default();
+    change(&mut config.admission);
+    let mut server = Server::new(NOW, config).unwrap();
+    server.handle_ready(NOW);
+    server
+}
+
+fn usage() -> Usage {
+    Usage { processors: Some(1.0), ..Usage::default() }
+}
+
+fn ask(server: &Server, now: Time, meta: &RequestMeta) -> Result<Entry, Refused> {
+    server.gate().admit(&mut GateLocal::default(), now, meta, &mut Rng::from_seed(1))
+}
+
+fn of(criticality: Criticality) -> RequestMeta {
+    RequestMeta { criticality, lot: Lot(1 << 15), ..RequestMeta::default() }
+}
+
+fn end(server: &Server, now: Time, admission: Admission) -> bool {
+    server.gate().finish(now, admission, Outcome::Served, Some(10 * MS));
+    server.gate().running().rests(0)
+}
+
+/// Lets time pass with this memory reading, long enough for it to count.
+fn under_memory(server: &mut Server, memory: f64, from: Time) -> Time {
+    let mut now = from;
+    for _ in 0..100 {
+        now = now + 100 * MS;
+        server.handle_usage(now, Usage { memory: Some(memory), ..usage() });
+        server.handle_timeout(now);
+    }
+    now
+}
+
+#[test]
+fn with_one_processor_the_second_waits_and_is_called_when_the_first_rests() {
+    let mut server = server(|_| {});
+    let mut line = Line::new(server.gate().clone());
+    assert!(ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().is_some(), "processors are not known yet");
+    assert!(!server.gate().running().rests(0));
+    server.handle_usage(NOW, usage());
+
+    let first = ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().unwrap();
+    let Entry::Wait(waiting) = ask(&server, NOW, &of(Criticality::Critical)).unwrap() else { panic!("a second runs") };
+    line.enter(waiting, "second");
+    assert!(line.next(NOW).is_none());
+    assert!(end(&server, NOW + MS, first), "somebody waits for that");
+    let called = line.next(NOW + MS).unwrap();
+    let second = called.verdict.unwrap();
+    assert_eq!((called.payload, second.waited(), line.len()), ("second", MS, 0));
+    assert!(!end(&server, NOW + 2 * MS, second));
+    assert_eq!(server.gate().in_flight(), 1, "the very first has not ended");
+}
+
+#[test]
+fn whoever_leaves_the_line_is_not_called_and_the_urgent_go_first() {
+    let mut server = server(|_| {});
+    server.handle_usage(NOW, usage());
+    let mut line = Line::new(server.gate().clone());
+    let running = ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().unwrap();
+    let mut enter = |name, deadline: u64| {
+        let meta = RequestMeta { deadline: NOW + MS * u32::try_from(deadline).unwrap(), ..of(Criticality::Critical) };
+        let Entry::Wait(waiting) = ask(&server, NOW, &meta).unwrap() else { panic!("it runs") };
+        line.enter(waiting, name)
+    };
+    enter("late", 500);
+    let gone = enter("gone", 100);
+    enter("soon", 200);
+    enter("expired", 5);
+    assert_eq!(line.leave(gone), Some("gone"));
+    assert_eq!(line.leave(gone), None);
+
+    assert!(end(&server, NOW + 10 * MS, running));
+    let expired = line.next(NOW + 10 * MS).unwrap();
+    assert_eq!((expired.payload, expired.verdict.unwrap_err().reason), ("expired", ServerRefusal::TooLate));
+    let soon = line.next(NOW + 10 * MS).unwrap();
+    assert!(end(&server, NOW + 11 * MS, soon.verdict.unwrap()));
+    assert_eq!((soon.payload, line.next(NOW + 11 * MS).unwrap().payload), ("soon", "late"));
+}
+
+#[test]
+fn a_signal_above_its_thresholds_refuses_from_below_and_never_everything() {
+    let mut server = server(|_| {});
+    let now = under_memory(&mut server, 0.945, NOW);
+    let let_in = |level| ask(&server, now, &of(level)).is_ok();
+    // Memory at 0.945 is halfway between the second and the third threshold: lots below the middle are refused.
+    assert_eq!(Criticality::ALL.map(let_in), [false, true, true, true]);
+    let refused = ask(&server, now, &of(Criticality::Sheddable)).unwrap_err();
+    assert_eq!((refused.reason, refused.dont_retry), (ServerRefusal::Overloaded, false));
+    assert!(refused.hint.is_some_and(|hint| hint.cutoff.value() > 1.0 && hint.ttl > Duration::ZERO));
+
+    let now = under_memory(&mut server, 99.0, now);
+    let most = RequestMeta { lot: Lot(u16::MAX), ..of(Criticality::CriticalPlus) };
+    assert!(ask(&server, now, &most).is_ok(), "some of what matters most is always let in");
+    assert_eq!(server.snapshot(now).admission.signal, Some("memory"));
+
+    // A signal that is gone refuses nothing any more.
+    server.handle_usage(now + 100 * MS, usage());
+    assert!(Criticality::ALL.iter().all(|level| ask(&server, now + 101 * MS, &of(*level)).is_ok()));
+}
+
+#[test]
+fn observing_counts_and_changes_nothing_and_the_switch_for_all_is_heard_at_once() {
+    let mut server = server(|admission| admission.modes.all = Mode::Observe);
+    let now = under_memory(&mut server, 0.99, NOW);
+    for _ in 0..3 {
+        // The second and third would have to wait, too.
+        assert!(ask(&server, now, &of(Criticality::Sheddable)).unwrap().started().is_some());
+    }
+    let seen = server.snapshot(now).admission;
+    assert_eq!(seen.observed[ServerRefusal::Overloaded.index()], [3, 0, 0, 0]);
+    assert_eq!(seen.observed[ServerRefusal::QueueFull.index()], [2, 0, 0, 0]);
+    assert!(seen.refused.iter().flatten().all(|count| *count == 0));
+    assert!(seen.cutoff.value() == 0.0 && seen.cutoff_observed.value() > 3.0);
+
+    let mut config = server.config().clone();
+    config.admission.modes.all = Mode::On;
+    server.handle_config(now, config.clone()).unwrap();
+    assert!(ask(&server, now, &of(Criticality::Sheddable)).is_err());
+    config.admission.modes.all = Mode::Off;
+    server.handle_config(now, config).unwrap();
+    assert!(ask(&server, now, &of(Criticality::Sheddable)).unwrap().started().is_some());
+}
+
+#[test]
+fn whoever_waits_when_the_line_is_switched_off_is_called_at_once() {
+    let mut server = server(|_| {});
+    server.handle_usage(NOW, usage());
+    let mut line = Line::new(server.gate().clone());
+    let _running = ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().unwrap();
+    let Entry::Wait(waiting) = ask(&server, NOW, &of(Criticality::Critical)).unwrap() else { panic!("it runs") };
+    line.enter(waiting, ());
+    assert!(line.next(NOW).is_none());
+
+    let mut config = server.config().clone();
+    config.admission.modes.all = Mode::Off;
+    server.handle_config(NOW, config).unwrap();
+    assert!(line.next(NOW).unwrap().verdict.is_ok() && line.is_empty());
+}
+
+#[test]
+fn settings_that_would_answer_nothing_are_refused_and_leave_all_as_it_was() {
+    let refused = |change: fn(&mut AdmissionConfig)| {
+        let mut config = ServerConfig::default();
+        change(&mut config.admission);
+        Server::new(NOW, config).unwrap_err().field
+    };
+    assert_eq!(refused(|config| config.signals.memory = Some(Thresholds([0.0; 4]))), "admission.signals.memory");
+    assert_eq!(refused(|config| config.signals.cpu = Some(Thresholds([0.9, 0.8, 0.95, 1.0]))), "admission.signals.cpu");
+    assert_eq!(refused(|config| config.signals.delay = Some(Thresholds([f64::NAN; 4]))), "admission.signals.delay");
+    assert_eq!(refused(|config| config.slots = 0.0), "admission.slots");
+    assert_eq!(refused(|config| config.burst = Duration::ZERO), "admission.burst");
+    assert_eq!(refused(|config| config.cpu_factor = f64::NAN), "admission.cpu_factor");
+    assert_eq!(refused(|config| config.quotas.default = Some(Quota::of_cpu(0.0))), "admission.quotas.default");
+
+    let mut server = server(|_| {});
+    let mut config = server.config().clone();
+    config.admission.age = -1.0;
+    assert_eq!(server.handle_config(NOW, config).unwrap_err().field, "admission.age");
+    assert_eq!(*server.config(), ServerConfig::default());
+}
+
+#[test]
+fn nonsense_readings_and_a_clock_that_jumps_never_close_the_door() {
+    let mut server = server(|_| {});
+    let mut now = NOW;
+    let readings = [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300];
+    for step in 0..2_000_u64 {
+        let value = Some(readings[step as usize % readings.len()]);
+        // Forwards by steps of all sizes, and back by an hour now and then.
+        now = if step % 97 == 96 { NOW } else { now + MS * (1 << (step % 18)) };
+        let delay = Some(Duration::from_nanos(u64::MAX >> (step % 64)));
+        let usage = Usage {
+            utilization: value,
+            processors: value,
+            runnable: value,
+            memory: value,
+            throttled: value,
+            delay: delay.filter(|_| step % 3 == 0),
+            plugged: value,
+            overhead: delay,
+        };
+        server.handle_usage(now, usage);
+        server.handle_spent(Spent { handlers: delay, process: delay });
+        server.handle_timeout(now);
+        let most = RequestMeta { lot: Lot(u16::MAX), ..of(Criticality::CriticalPlus) };
+        match ask(&server, now, &most).unwrap() {
+            Entry::Start(admission) => {
+                let _nobody_waits = end(&server, now, admission);
+            }
+            Entry::Wait(waiting) => {
+                // Nothing runs, so it is called.
+                let mut line = Line::new(server.gate().clone());
+                line.enter(waiting, ());
+                let called = line.next(now).unwrap();
+                let _nobody_waits = end(&server, now, called.verdict.unwrap());
+            }
+        }
+    }
+    assert_eq!((server.gate().in_flight(), server.gate().running().now()), (0, 0));
+}
+
+#[test]
+fn a_hard_quota_refuses_its_customer_and_nobody_else() {
+    let mut server = server(|admission| {
+        let quota = Quota { hard: true, ..Quota::of_cpu(0.1) };
+        admission.quotas.customers.push(("mail".to_owned(), quota));
+    });
+    let (mail, maps) = (server.handle_customer("mail"), server.handle_customer("maps"));
+    assert_eq!((mail, maps, server.handle_customer("mail")), (CustomerId(1), CustomerId(2), CustomerId(1)));
+    let mut refused = [0, 0];
+    for step in 0..1_000 {
+        let now = NOW + MS * step;
+        for (place, customer) in [mail, maps].into_iter().enumerate() {
+            let meta = RequestMeta { customer, method: MethodId(1), ..RequestMeta::default() };
+            match ask(&server, now, &meta) {
+                Ok(entry) => {
+                    let _nobody_waits = end(&server, now, entry.started().unwrap());
+                }
+                Err(refusal) => {
+                    assert_eq!((refusal.reason, refusal.hint), (ServerRefusal::OutOfQuota, None));
+                    refused[place] += 1;
+                }
+            }
+        }
+    }
+    // A tenth of a CPU for a second, and a quarter of a second on top: a dozen of 10 ms each.
+    assert!((970..995).contains(&refused[0]) && refused[1] == 0, "{refused:?}");
+}
+
+#[test]
+fn many_retries_make_it_say_dont_retry() {
+    let mut server = server(|_| {});
+    let retry = |attempt| RequestMeta { attempt, ..of(Criticality::Sheddable) };
+    let mut now = under_memory(&mut server, 0.97, NOW);
+    for step in 0..400 {
+        now = now + 10 * MS;
+        drop(ask(&server, now, &retry(u8::from(step % 20 == 0))));
+        server.handle_usage(now, Usage { memory: Some(0.97), ..usage() });
+    }
+    let refused = ask(&server, now, &retry(0)).unwrap_err();
+    assert!(refused.dont_retry, "one in twenty is more than 4 %");
+    assert!(server.snapshot(now).admission.retries.is_some_and(|share| (share - 0.05).abs() < 0.01));
+}

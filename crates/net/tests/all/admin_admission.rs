@@ -1,0 +1,156 @@
+//! Overload control as people and machines see it: on the admin address, after requests that were served and refused.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::plain::{get, http1, read};
+use crate::support::{listener, until};
+use evenkeel::Server;
+use evenkeel::admin::Admin;
+use evenkeel::body::{BoxBody, empty};
+use evenkeel::server::Handle;
+use evenkeel_core::server::Quota;
+use evenkeel_core::{Mode, ServerConfig};
+use serde_json::Value;
+use tower::service_fn;
+
+/// A server with a cache that is as full as it is told, in hundredths, and its admin address.
+struct Watched {
+    full: Arc<AtomicU32>,
+    server: SocketAddr,
+    admin: SocketAddr,
+    handle: Handle,
+}
+
+/// Works for as many microseconds as the last segment of its path says.
+async fn work(request: http::Request<hyper::body::Incoming>) -> Result<http::Response<String>, Infallible> {
+    let micros = request.uri().path().rsplit('/').next().unwrap().parse().unwrap_or(0);
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < Duration::from_micros(micros) {
+        std::hint::black_box((0..500_u64).fold(7, |sum: u64, next| sum.rotate_left(3) ^ next));
+    }
+    Ok(http::Response::new(String::new()))
+}
+
+async fn watched() -> Watched {
+    let full = Arc::new(AtomicU32::new(10));
+    let cache = Arc::clone(&full);
+    let mut config = ServerConfig::default();
+    config.admission.quotas.customers.push(("mail".to_owned(), Quota::of_cpu(0.5)));
+    let server = Server::new().without_signals().with_config(config);
+    let server = server.with_signal("cache", 100.0, move || f64::from(cache.load(Ordering::Relaxed)));
+    let server = server.with_signal("broken", 100.0, || f64::NAN);
+    let (at, admin_at) = (listener().await, listener().await);
+    let (address, admin, handle) = (at.local_addr().unwrap(), admin_at.local_addr().unwrap(), server.handle());
+    tokio::spawn(async move { server.serve(at, service_fn(work)).await.unwrap() });
+    tokio::spawn(Admin::new().with_server(handle.clone()).serve(admin_at));
+    Watched { full, server: address, admin, handle }
+}
+
+fn request(path: &str, headers: &[(&'static str, &'static str)]) -> http::Request<BoxBody> {
+    let mut request = get(path);
+    for (name, value) in headers {
+        request.headers_mut().insert(*name, http::HeaderValue::from_static(value));
+    }
+    request
+}
+
+impl Watched {
+    async fn ask(&self, request: http::Request<BoxBody>) -> http::response::Parts {
+        read(http1(self.server).await.send_request(request).await.unwrap()).await.0
+    }
+
+    async fn look(&self, path: &str) -> String {
+        let request = http::Request::get(path).header("host", "localhost").body(empty()).unwrap();
+        read(http1(self.admin).await.send_request(request).await.unwrap()).await.1
+    }
+
+    async fn admission(&self) -> Value {
+        let state: Value = serde_json::from_str(&self.look("/state").await).unwrap();
+        state["servers"][0]["admission"].clone()
+    }
+}
+
+const SHEDDABLE: (&str, &str) = ("evenkeel-criticality", "SHEDDABLE");
+
+#[tokio::test]
+async fn the_state_says_who_is_let_in_what_it_costs_and_who_is_refused() {
+    let watched = watched().await;
+    for _ in 0..5 {
+        watched.ask(request("/dear/3000", &[("evenkeel-customer", "mail")])).await;
+        watched.ask(request("/cheap/0", &[("evenkeel-held", "3,0,0,0")])).await;
+    }
+    watched.ask(request("/cheap/0", &[("evenkeel-criticality", "URGENT")])).await;
+    watched.full.store(92, Ordering::Relaxed);
+    until("some are refused", async || watched.ask(request("/cheap/0", &[SHEDDABLE])).await.status != 200).await;
+
+    let now = watched.admission().await;
+
+    assert_eq!((&now["modes"]["all"], &now["modes"]["limit"]), (&"on".into(), &"observe".into()));
+    let cutoff = now["cutoff"].as_f64().unwrap();
+    assert!(cutoff > 0.0 && cutoff < 3.0, "{now}");
+    assert_eq!(now["cutoff_signal"], "plugged");
+    let signal = |name| now["signals"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap();
+    assert!(signal("plugged")["value"].as_f64().unwrap() > 0.8, "{now}");
+    assert_eq!(now["plugged"][0], serde_json::json!({"name": "cache", "value": 0.92}));
+    assert!(now["left_out"].as_array().unwrap().iter().any(|one| one["name"] == "broken"), "{now}");
+    assert!(now["refused"]["overloaded"]["SHEDDABLE"].as_u64().unwrap() >= 1, "{now}");
+    assert_eq!(now["refused"]["overloaded"]["CRITICAL"], 0);
+    assert_eq!((&now["served"]["CRITICAL"], &now["held"]["SHEDDABLE"]), (&11.into(), &15.into()));
+    assert_eq!(now["disbelieved"]["criticalities_unknown"], 1);
+    assert!(now["capacity_cpu"].as_f64().unwrap() > 0.0 && now["slots"].as_u64().unwrap() > 0);
+    assert!(now["demand_cpu"]["CRITICAL"].is_f64() && now["critical_demand"].is_f64());
+    let cost = &now["cost"];
+    assert!(cost["mean_s"].as_f64().unwrap() > 0.0 && cost["cpu_s"].as_f64().unwrap() > 0.005, "{cost}");
+    assert_eq!((&cost["source"], &cost["cpu_factor"]), (&evenkeel::meter::source().into(), &1.0.into()));
+}
+
+#[tokio::test]
+async fn the_dearest_methods_and_customers_are_known_by_name() {
+    let watched = watched().await;
+    for _ in 0..4 {
+        watched.ask(request("/dear/5000", &[("evenkeel-customer", "mail")])).await;
+        watched.ask(request("/cheap/0", &[])).await;
+        watched.ask(request("/cheap/1", &[])).await;
+    }
+
+    let now = watched.admission().await;
+
+    let [dear, cheap] = [&now["methods"][0], &now["methods"][1]];
+    assert_eq!([&dear["name"], &cheap["name"]], ["dear", "cheap"]);
+    assert_eq!((&dear["requests"], &cheap["requests"]), (&4.into(), &8.into()));
+    assert!(dear["share"].as_f64().unwrap() > 0.5 && dear["mean_s"].as_f64().unwrap() > 0.001, "{dear}");
+    let mail = &now["customers"][0];
+    assert_eq!((&mail["name"], &mail["requests"], &mail["quota_cpu"]), (&"mail".into(), &4.into(), &0.5.into()));
+    assert_eq!(mail["cpu_s"], dear["cpu_s"]);
+    let metrics = watched.look("/metrics").await;
+    assert!(metrics.contains("\nevenkeel_server_method_requests_total{method=\"dear\"} 4\n"), "{metrics}");
+    assert!(metrics.contains("\nevenkeel_server_customer_requests_total{customer=\"mail\"} 4\n"));
+}
+
+#[tokio::test]
+async fn the_metrics_say_what_is_refused_and_what_would_be() {
+    let watched = watched().await;
+    watched.full.store(100, Ordering::Relaxed);
+    until("all are refused", async || watched.ask(request("/x/0", &[SHEDDABLE])).await.status != 200).await;
+
+    watched.handle.set_admission(Mode::Observe);
+    until("none is", async || watched.ask(request("/x/0", &[SHEDDABLE])).await.status == 200).await;
+    let metrics = watched.look("/metrics").await;
+
+    let value = |series: &str| {
+        let line = metrics.lines().find(|line| line.starts_with(&format!("{series} ")));
+        line.unwrap_or_else(|| panic!("no {series} in\n{metrics}")).rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
+    };
+    let of = |family: &str| value(&format!("{family}{{reason=\"overloaded\",criticality=\"SHEDDABLE\"}}"));
+    assert!(of("evenkeel_server_refused_total") >= 1.0);
+    assert!(of("evenkeel_server_observed_refusals_total") >= 1.0);
+    assert!(value("evenkeel_server_cutoff") < 0.001 && value("evenkeel_server_cutoff_observed") > 1.0);
+    assert!(value("evenkeel_server_admission_mode{mechanism=\"cutoff\",mode=\"observe\"}") > 0.5);
+    assert!(value("evenkeel_server_signal{signal=\"plugged\"}") > 0.9);
+    assert!(value("evenkeel_server_left_out_signals") >= 1.0);
+}

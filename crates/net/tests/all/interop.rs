@@ -1,0 +1,42 @@
+//! Python's grpcio against our server, as it is: calls, statuses, deadlines, load reports, health.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use crate::echo::Echo;
+use crate::python;
+use crate::support::{listener, until};
+use evenkeel::Server;
+use evenkeel::server::Handle;
+use evenkeel_core::server::Usage;
+use tonic::service::Routes;
+
+async fn start() -> (String, Handle) {
+    let usage = || Usage { utilization: Some(0.5), processors: Some(2.0), ..Usage::default() };
+    let server = Server::new().without_signals().with_usage(usage).with_health_service("evenkeel.test.v1.Echo");
+    let (listener, handle) = (listener().await, server.handle());
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(server.serve(listener, Routes::new(Echo)));
+    until("it has measured", async || handle.snapshot().await.unwrap().report.utilization.is_some()).await;
+    (address, handle)
+}
+
+#[tokio::test]
+async fn grpcio_calls_us_asks_for_our_health_and_keeps_its_deadlines() {
+    let (address, handle) = start().await;
+    let mut python = python::python("calls.py", &address);
+
+    let ended = tokio::time::timeout(Duration::from_secs(60), python.wait()).await.expect("it ends").unwrap();
+
+    assert!(ended.success(), "{ended}");
+    until("what it gave up is given up", async || handle.snapshot().await.unwrap().in_flight == 0).await;
+}
+
+#[tokio::test]
+async fn grpcs_own_balancer_goes_by_our_load_reports() {
+    let (address, _handle) = start().await;
+
+    let trace = python::traced("weigh.py", &address, "weighted_round_robin_lb").await;
+
+    assert!(trace.contains("utilization=0.5 ") && trace.contains("setting weight="), "{trace}");
+}

@@ -1,0 +1,193 @@
+//! Signals of load, of servers on real sockets (B10, B18): what the machine, the executor and the program say.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::plain;
+use crate::support::{listener, until};
+use evenkeel::Server;
+use evenkeel::server::{Handle, Readings, Signal};
+use evenkeel_core::server::Usage;
+use tower::service_fn;
+
+/// A server that is busy for as many milliseconds as its path says, and gives nobody else a turn meanwhile.
+async fn start(server: Server) -> (SocketAddr, Handle) {
+    let (listener, server) = (listener().await, server.without_signals());
+    let (address, handle) = (listener.local_addr().unwrap(), server.handle());
+    let service = service_fn(|request: http::Request<hyper::body::Incoming>| async move {
+        let millis = request.uri().path().trim_start_matches('/').parse().unwrap_or(0);
+        burn(Duration::from_millis(millis));
+        Ok::<_, Infallible>(http::Response::new(String::new()))
+    });
+    tokio::spawn(async move { server.serve(listener, service).await.unwrap() });
+    (address, handle)
+}
+
+fn burn(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        std::hint::black_box(0);
+    }
+}
+
+async fn readings(handle: &Handle) -> Readings {
+    handle.readings().await.unwrap()
+}
+
+/// Waits for a reading that has come to this; every one on the way is possible.
+async fn until_read(handle: &Handle, what: &str, holds: impl Fn(&Readings) -> bool) {
+    until(what, async || {
+        let readings = readings(handle).await;
+        for share in [readings.cpu, readings.throttled, readings.memory, readings.load_average].into_iter().flatten() {
+            assert!(share.is_finite() && share >= 0.0, "{readings:?}");
+        }
+        holds(&readings)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn work_moves_the_readings() {
+    let (address, handle) = start(Server::new().with_reserved_cpu(0.5)).await;
+    until_read(&handle, "all is read", |read| {
+        read.cpu.is_some() && read.memory.is_some() && read.delay.is_some() && read.cpu_reserved == Some(0.5)
+    })
+    .await;
+
+    let working = tokio::spawn(async move {
+        loop {
+            plain::fetch(address, "/50").await;
+        }
+    });
+
+    until_read(&handle, "it is busy", |read| read.cpu.is_some_and(|cpu| cpu > 0.5)).await;
+    until_read(&handle, "connections count", |read| read.connections_per_second.is_some_and(|rate| rate > 1.0)).await;
+    working.abort();
+}
+
+#[tokio::test]
+async fn an_executor_that_is_blocked_shows_in_the_delay() {
+    let (address, handle) = start(Server::new()).await;
+    until_read(&handle, "it is probed", |read| read.delay.is_some()).await;
+
+    let working = tokio::spawn(async move {
+        loop {
+            plain::fetch(address, "/200").await;
+        }
+    });
+
+    until_read(&handle, "it shows", |read| read.delay.is_some_and(|delay| delay >= Duration::from_millis(100))).await;
+    working.abort();
+    until_read(&handle, "it passes", |read| read.delay.is_some_and(|delay| delay < Duration::from_millis(50))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_core_that_is_blocked_shows_though_the_server_is_not() {
+    let (address, handle) = start(Server::new().per_core()).await;
+    until_read(&handle, "it is probed", |read| read.delay.is_some()).await;
+
+    let working = tokio::spawn(async move {
+        loop {
+            plain::fetch(address, "/200").await;
+        }
+    });
+
+    until_read(&handle, "it shows", |read| read.delay.is_some_and(|delay| delay >= Duration::from_millis(100))).await;
+    until_read(&handle, "so does its CPU", |read| read.cpu.is_some_and(|cpu| cpu > 0.5)).await;
+    working.abort();
+}
+
+#[tokio::test]
+async fn health_checks_are_counted() {
+    let (address, handle) = start(Server::new()).await;
+
+    until_read(&handle, "nobody checks", |read| read.checks_per_second == Some(0.0)).await;
+    for _ in 0..20 {
+        plain::fetch(address, "/grpc.health.v1.Health/Check").await;
+    }
+
+    until_read(&handle, "somebody does", |read| read.checks_per_second.is_some_and(|rate| rate > 1.0)).await;
+}
+
+#[tokio::test]
+async fn what_is_plugged_in_is_read_over_its_capacity() {
+    struct Licences;
+    impl Signal for Licences {
+        fn name(&self) -> &'static str {
+            "licences"
+        }
+        fn read(&mut self) -> Option<f64> {
+            Some(0.75)
+        }
+    }
+    let depth = Arc::new(AtomicU32::new(50));
+    let read = Arc::clone(&depth);
+    let server = Server::new()
+        .with_signal("queue_depth", 200.0, move || read.load(Ordering::Relaxed).into())
+        .with_signal_source(Licences)
+        .with_signal("broken", 1.0, || f64::NAN)
+        .with_signal("worse", 1.0, || panic!("a signal that panics"));
+    let (address, handle) = start(server).await;
+    let value =
+        |read: &Readings, name: &str| read.plugged.iter().find(|(known, _)| known == name).and_then(|one| one.1);
+
+    until_read(&handle, "it is read", |read| value(read, "queue_depth") == Some(0.25)).await;
+    depth.store(100, Ordering::Relaxed);
+    until_read(&handle, "it moves", |read| value(read, "queue_depth") == Some(0.5)).await;
+
+    let read = readings(&handle).await;
+    assert_eq!(value(&read, "licences"), Some(0.75));
+    assert_eq!((value(&read, "broken"), value(&read, "worse")), (None, None));
+    assert!(read.plugged_failures >= 4, "{read:?}");
+    assert!(read.left_out.iter().any(|(name, _)| name == "worse"), "{read:?}");
+    assert_eq!(plain::fetch(address, "/").await.0.status, 200, "and it serves");
+}
+
+#[tokio::test]
+async fn what_cannot_be_divided_by_is_refused_at_start() {
+    let field = |server: Server| server.layer().unwrap_err().field;
+
+    assert_eq!(field(Server::new().with_signal("queue_depth", 0.0, || 0.0)), "signal.capacity");
+    assert_eq!(field(Server::new().with_signal("cpu", 1.0, || 0.0)), "signal.name");
+    assert_eq!(field(Server::new().with_memory_limit(0)), "memory_limit");
+    assert_eq!(field(Server::new().with_reserved_cpu(0.0)), "reserved_cpu");
+    let served = Server::new()
+        .with_reserved_cpu(f64::NAN)
+        .serve(listener().await, service_fn(|_| async { Ok::<_, Infallible>(http::Response::new(String::new())) }));
+    assert!(served.await.unwrap_err().to_string().starts_with("reserved_cpu = NaN is not possible"));
+}
+
+#[tokio::test]
+async fn a_source_of_the_program_replaces_the_machine_and_keeps_what_is_plugged_in() {
+    let usage = || Usage { utilization: Some(0.25), processors: Some(2.0), runnable: Some(3.0), ..Usage::default() };
+    let (_, handle) = start(Server::new().with_usage(usage).with_signal("a", 1.0, || 0.5)).await;
+
+    until_read(&handle, "it is read", |read| read.cpu == Some(0.25)).await;
+
+    let read = readings(&handle).await;
+    assert_eq!((read.cpu_reserved, read.load_average), (Some(2.0), Some(1.5)));
+    assert_eq!((read.memory, read.delay, read.throttled), (None, None, None));
+    assert_eq!(read.plugged, [("a".to_owned(), Some(0.5))]);
+}
+
+#[tokio::test]
+async fn memory_is_measured_against_what_was_given() {
+    let (_, handle) = start(Server::new().with_memory_limit(1)).await;
+
+    until_read(&handle, "far too much", |read| read.memory.is_some_and(|share| share > 1000.0)).await;
+}
+
+#[tokio::test]
+async fn a_layer_has_readings_too_and_nobody_probes_when_it_is_gone() {
+    let (layer, handle) = Server::new().layer().unwrap();
+    until_read(&handle, "it is read", |read| read.cpu.is_some() && read.delay.is_some()).await;
+    assert_eq!(readings(&handle).await.connections_per_second, None, "they are somebody else's");
+
+    drop((layer, handle));
+
+    until("all have ended", async || tokio::runtime::Handle::current().metrics().num_alive_tasks() == 0).await;
+}
