@@ -63,6 +63,8 @@ impl Door {
         peer: Option<&Peer>,
         of: Answered,
     ) -> Response<BoxBody> {
+        // Framing costs it like any other: were it left out, those that are served would seem to cost its share.
+        meter::on_request();
         if let (Some(hint), Some(peer)) = (refusal.hint, peer) {
             peer.told.tell(self.clock.now(), hint);
         }

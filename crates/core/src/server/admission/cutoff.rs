@@ -79,6 +79,7 @@ impl Controller {
             self.value = step_towards(self.value, 0.0);
             return;
         }
+        let refusing = refusing.min(REFUSING_MOST);
         self.trim = (self.trim + TRIM_GAIN * (idle - REFUSAL_WEIGHT * refusing)).clamp(0.5, 2.0);
         let wanted = fill(&demand.rates(), OVER_ADMISSION * self.trim * capacity);
         self.value = step_towards(self.value, wanted);
@@ -116,6 +117,9 @@ const LOW_TICKS: u32 = 10;
 const TRIM_GAIN: f64 = 0.03;
 /// Refusing is half as bad as idling: it may have been for the best.
 const REFUSAL_WEIGHT: f64 = 0.5;
+/// Share of the capacity beyond which refusals are not for want of idling: clients that heed no hint are refused whatever is
+/// let in.
+const REFUSING_MOST: f64 = 0.04;
 /// A little more than fits is let in, so that chance does not leave processors idle; the queue refuses the rest.
 const OVER_ADMISSION: f64 = 1.05;
 const WHOLE: f64 = 0.03;

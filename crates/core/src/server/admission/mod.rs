@@ -221,16 +221,22 @@ impl Governor {
         saturating_nanos(self.config.burst) as f64 * self.capacity.most()
     }
 
+    /// Handlers that run at once. Where even dear ones take far less than a millisecond, several share a processor for one:
+    /// standing in line would cost a good part of what they do.
+    fn slots(&self, dearest: u64) -> u32 {
+        let sharing = (SHARED_NANOS / dearest.max(1) as f64).clamp(1.0, SHARING_MOST);
+        (self.capacity.processors() * self.config.slots * sharing).round() as u32
+    }
+
     fn publish(&self, gate: &Gate) {
         let rules = gate.rules();
         let (signals, _) = self.signals_cutoff;
         rules.set_cutoff(Cutoff::new(self.controller.value().max(signals)));
         let capacity = self.capacity.get();
         rules.set_over(std::array::from_fn(|class| self.demand.from(class) > OVER * capacity));
-        let slots = (self.capacity.processors() * self.config.slots).round() as u32;
-        rules.set_slots(if self.knows_processors { slots } else { u32::MAX });
-        rules.set_limit(self.limit.get(self.config.limit, self.config.limit_least));
         let dearest = self.dearest.quantile(0.99).unwrap_or(DEAREST_UNKNOWN);
+        rules.set_slots(if self.knows_processors { self.slots(dearest) } else { u32::MAX });
+        rules.set_limit(self.limit.get(self.config.limit, self.config.limit_least));
         rules.set_spans((dearest as f64 / self.config.cpu_factor * self.config.age) as u64, self.burst() as u64);
         let level = if rules.is_on(Mechanism::Degrade) { self.degrade.level() } else { 0 };
         rules.set_degrade(level);
@@ -250,6 +256,9 @@ fn difference(before: Option<Duration>, now: Option<Duration>) -> Option<f64> {
     Some(now?.saturating_sub(before?).as_secs_f64())
 }
 
+/// Work of a processor that may be under way at once, and by how many handlers at most.
+const SHARED_NANOS: f64 = 1e6;
+const SHARING_MOST: f64 = 64.0;
 /// How often it looks while nothing is asked for.
 const IDLE_TICK: Duration = Duration::from_millis(100);
 /// How long it looks often after the last request.
