@@ -61,6 +61,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "overload",
     "overload-2",
     "overload-8",
+    "overload-others",
     "partition",
     "peers",
     "rhythm",

@@ -5,6 +5,7 @@
 mod support;
 
 mod backend;
+mod calibrate;
 mod call;
 mod commands;
 mod demo;

@@ -13,8 +13,8 @@ pub(crate) struct Shard {
     pub(crate) latency_nanos: AtomicU64,
     /// Time in handlers, without the time in line.
     pub(crate) handled_nanos: AtomicU64,
-    /// CPU that handlers used.
-    pub(crate) cpu_nanos: AtomicU64,
+    /// CPU that handlers used, by criticality.
+    pub(crate) cpu_nanos: [AtomicU64; 4],
     pub(crate) retries: AtomicU64,
     /// By criticality: requests that came, those that clients held back, and the CPU both are expected to cost.
     pub(crate) asked: [AtomicU64; 4],
@@ -37,7 +37,7 @@ pub(crate) struct Totals {
     pub(crate) errors: u64,
     pub(crate) latency_nanos: u64,
     pub(crate) handled_nanos: u64,
-    pub(crate) cpu_nanos: u64,
+    pub(crate) cpu_nanos: [u64; 4],
     pub(crate) retries: u64,
     pub(crate) asked: [u64; 4],
     pub(crate) held: [u64; 4],
@@ -74,9 +74,9 @@ impl Totals {
         sum(&mut self.errors, &shard.errors);
         sum(&mut self.latency_nanos, &shard.latency_nanos);
         sum(&mut self.handled_nanos, &shard.handled_nanos);
-        sum(&mut self.cpu_nanos, &shard.cpu_nanos);
         sum(&mut self.retries, &shard.retries);
         sum(&mut self.degraded, &shard.degraded);
+        each(&mut self.cpu_nanos, &shard.cpu_nanos);
         each(&mut self.asked, &shard.asked);
         each(&mut self.held, &shard.held);
         each(&mut self.asked_work, &shard.asked_work);

@@ -322,7 +322,7 @@ impl Gate {
         let mut used = admission.reserved;
         if let Some(cost) = cost {
             used = cost.as_nanos() as u64;
-            shard.cpu_nanos.fetch_add(used, Ordering::Relaxed);
+            shard.cpu_nanos[admission.criticality.index()].fetch_add(used, Ordering::Relaxed);
             // One that was broken off says little of what the others cost.
             if outcome != Outcome::Cancelled {
                 self.costs.learn(admission.method, cost);

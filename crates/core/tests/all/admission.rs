@@ -88,12 +88,37 @@ fn whoever_leaves_the_line_is_not_called_and_the_urgent_go_first() {
     assert_eq!(line.leave(gone), Some("gone"));
     assert_eq!(line.leave(gone), None);
 
-    assert!(end(&server, NOW + 10 * MS, running));
-    let expired = line.next(NOW + 10 * MS).unwrap();
+    // Nobody waits for its answer: it is told at once, though nobody rests.
+    let expired = line.next(NOW + 6 * MS).unwrap();
     assert_eq!((expired.payload, expired.verdict.unwrap_err().reason), ("expired", ServerRefusal::TooLate));
+    assert!(line.next(NOW + 6 * MS).is_none());
+    assert!(end(&server, NOW + 10 * MS, running));
     let soon = line.next(NOW + 10 * MS).unwrap();
     assert!(end(&server, NOW + 11 * MS, soon.verdict.unwrap()));
     assert_eq!((soon.payload, line.next(NOW + 11 * MS).unwrap().payload), ("soon", "late"));
+}
+
+#[test]
+fn handlers_that_cost_little_share_a_processor_and_need_no_line() {
+    let starts_beside = |cost: Duration| {
+        let mut server = server(|_| {});
+        let mut now = NOW;
+        for _ in 0..200 {
+            now = now + 10 * MS;
+            server.handle_usage(now, usage());
+            server.handle_timeout(now);
+            let admission = ask(&server, now, &of(Criticality::Critical)).unwrap().started().unwrap();
+            server.gate().finish(now, admission, Outcome::Served, Some(cost));
+            let _nobody_waits = server.gate().running().rests(0);
+        }
+        let started = (0..100).map_while(|_| ask(&server, now, &of(Criticality::Critical)).unwrap().started());
+        started.count()
+    };
+
+    assert_eq!(starts_beside(4 * MS), 1);
+    let many = starts_beside(MS / 20);
+    assert!((10..=25).contains(&many), "{many} of 50 us each");
+    assert_eq!(starts_beside(MS / 1000), 64);
 }
 
 #[test]

@@ -52,8 +52,7 @@ impl Cores {
                 let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let (runtime, told) = match built {
                     Ok(runtime) => {
-                        let core =
-                            signals::Core { thread: rustix::thread::gettid(), runtime: runtime.handle().clone() };
+                        let core = signals::Core::here(runtime.handle().clone());
                         (Some(runtime), Ok(core))
                     }
                     Err(error) => (None, Err(error)),

@@ -19,7 +19,7 @@ impl Capacity {
 
     /// Whether that is possible; what is not changes nothing.
     pub(crate) fn set_processors(&mut self, processors: f64, factor: f64) -> bool {
-        let is_possible = processors.is_finite() && processors > 0.0;
+        let is_possible = (PROCESSORS_LEAST..=PROCESSORS_MOST).contains(&processors);
         if is_possible {
             self.learned *= processors * factor / self.most();
             (self.processors, self.factor) = (processors, factor);
@@ -53,6 +53,9 @@ impl Capacity {
     }
 }
 
+/// No machine has fewer or more: a source that says so is wrong.
+const PROCESSORS_LEAST: f64 = 0.001;
+const PROCESSORS_MOST: f64 = 65_536.0;
 const LEARNING: f64 = 0.05;
 const FORGETTING: f64 = 0.02;
 /// A reading below this share of the processors is a mistake: believing it, a task would refuse everything.

@@ -184,23 +184,26 @@ impl AdmissionConfig {
 
 impl SignalsConfig {
     fn check(&self) -> Result<(), InvalidConfig> {
-        for (field, thresholds) in [
-            ("admission.signals.cpu", self.cpu),
-            ("admission.signals.memory", self.memory),
-            ("admission.signals.load", self.load),
-            ("admission.signals.delay", self.delay),
-            ("admission.signals.throttled", self.throttled),
-            ("admission.signals.plugged", self.plugged),
+        let (share, any) = (LEAST_SHARE, LEAST_THRESHOLD);
+        for (field, thresholds, lowest) in [
+            ("admission.signals.cpu", self.cpu, share),
+            ("admission.signals.memory", self.memory, share),
+            ("admission.signals.load", self.load, any),
+            ("admission.signals.delay", self.delay, any),
+            ("admission.signals.throttled", self.throttled, any),
+            ("admission.signals.plugged", self.plugged, share),
         ] {
             let Some(Thresholds(steps)) = thresholds else { continue };
-            let mut least = LEAST_THRESHOLD;
+            let mut least = lowest;
             for step in steps {
                 // A threshold that an idle task is above would answer nothing, ever.
                 if !(least..=MOST_THRESHOLD).contains(&step) {
                     return Err(InvalidConfig::new(
                         field,
                         steps,
-                        "must rise from SHEDDABLE to CRITICAL_PLUS, from 0.01 to 10000, as in [0.85, 0.90, 0.95, 1.0]",
+                        format!(
+                            "must rise from SHEDDABLE to CRITICAL_PLUS, from {lowest} to 10000, as in [0.85, 0.90, 0.95, 1.0]"
+                        ),
                     ));
                 }
                 least = step;
@@ -224,6 +227,8 @@ impl QuotasConfig {
     }
 }
 
+/// Of a resource: a task that does nothing has some of it already.
+const LEAST_SHARE: f64 = 0.1;
 const LEAST_THRESHOLD: f64 = 0.01;
 const MOST_THRESHOLD: f64 = 10_000.0;
 const CUSTOMERS_MOST: usize = 4_000;

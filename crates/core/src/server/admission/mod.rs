@@ -28,7 +28,7 @@ use cutoff::{Controller, Reading};
 use degrade::Degrade;
 use demand::{Demand, Tick};
 use limit::Limit;
-use rules::{Mechanism, TICK};
+use rules::{Mechanism, Spans, TICK};
 use signals::Signals;
 
 pub use snapshot::AdmissionSnapshot;
@@ -160,7 +160,7 @@ impl Governor {
         if self.knows_processors {
             self.controller.read(&reading);
         }
-        self.degrade.read(self.demand.from(0) / capacity, &self.config.degrade);
+        self.degrade.read(seconds, self.demand.from(0) / capacity, &self.config.degrade);
         self.publish(gate);
         self.refusals += (seconds / REFUSALS_OVER).min(1.0) * (refused / seconds - self.refusals);
         gate.rules().set_hint_ttl(self.hint_ttl(gate));
@@ -228,6 +228,13 @@ impl Governor {
         (self.capacity.processors() * self.config.slots * sharing).round() as u32
     }
 
+    fn spans(&self, dearest: u64) -> Spans {
+        // Those who share a processor for a millisecond wait for each other that long.
+        let age = (dearest as f64).max(SHARED_NANOS) / self.config.cpu_factor * self.config.age;
+        let cut = age * self.capacity.processors() * self.config.slots * 1.25;
+        Spans { age: age as u64, cut: cut as u64, burst: self.burst() as u64 }
+    }
+
     fn publish(&self, gate: &Gate) {
         let rules = gate.rules();
         let (signals, _) = self.signals_cutoff;
@@ -237,7 +244,7 @@ impl Governor {
         let dearest = self.dearest.quantile(0.99).unwrap_or(DEAREST_UNKNOWN);
         rules.set_slots(if self.knows_processors { self.slots(dearest) } else { u32::MAX });
         rules.set_limit(self.limit.get(self.config.limit, self.config.limit_least));
-        rules.set_spans((dearest as f64 / self.config.cpu_factor * self.config.age) as u64, self.burst() as u64);
+        rules.set_spans(self.spans(dearest));
         let level = if rules.is_on(Mechanism::Degrade) { self.degrade.level() } else { 0 };
         rules.set_degrade(level);
     }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::rules::Rules;
+use super::rules::{Mechanism, Rules, Spans};
 use crate::server::gate::Waiting;
 use crate::server::refusal::ServerRefusal;
 use crate::{Criticality, Time};
@@ -84,6 +84,15 @@ impl<T> Class<T> {
         self.by_deadline.first_key_value().map(|(key, _)| *key)
     }
 
+    /// The one whose turn it is by deadline, where that has passed.
+    fn take_expired(&mut self, now: Time) -> Option<Entry<T>> {
+        let (&key, entry) = self.by_deadline.first_key_value()?;
+        if entry.waiting.deadline() > now {
+            return None;
+        }
+        self.take(key)
+    }
+
     fn is_empty(&self) -> bool {
         self.by_deadline.is_empty()
     }
@@ -115,8 +124,13 @@ impl<T> Queue<T> {
         self.classes.iter().map(|class| class.work).sum()
     }
 
-    /// One that has no place here any more: its criticality is refused as a whole, or there is more than may wait.
+    /// One that has no place here any more: nobody waits for its answer, its criticality is refused as a whole, or there is
+    /// more than may wait.
     pub(crate) fn take_victim(&mut self, now: Time, rules: &Rules) -> Option<Verdict<T>> {
+        let minds_deadlines = rules.is_on(Mechanism::Deadline);
+        if let Some(entry) = self.classes.iter_mut().filter(|_| minds_deadlines).find_map(|one| one.take_expired(now)) {
+            return Some((entry, Some(ServerRefusal::TooLate)));
+        }
         let cutoff = rules.cutoff();
         let lowest = (0..4).find(|&class| !self.classes[class].is_empty())?;
         let criticality = Criticality::ALL[lowest];
@@ -131,8 +145,7 @@ impl<T> Queue<T> {
         if !self.is_too_long(rules) {
             return None;
         }
-        let (_, burst) = rules.spans();
-        if rules.started_below(now, criticality) && self.work() < burst.saturating_mul(3) {
+        if rules.started_below(now, criticality) && self.work() < rules.spans().burst.saturating_mul(3) {
             return None;
         }
         let line = &mut self.classes[lowest];
@@ -150,9 +163,7 @@ impl<T> Queue<T> {
 
     /// Whether the work of some criticality and all above it is more than may wait of it.
     fn is_too_long(&self, rules: &Rules) -> bool {
-        let (age, burst) = rules.spans();
-        let (cutoff, slots) = (rules.cutoff(), u64::from(rules.slots()));
-        let cut_work = (age.saturating_mul(slots) / 4).saturating_mul(5);
+        let (cutoff, Spans { cut, burst, .. }) = (rules.cutoff(), rules.spans());
         let mut work = 0;
         // A criticality that fits is not refused for what is below it.
         let present = Criticality::ALL.into_iter().rev().filter(|class| !self.classes[class.index()].is_empty());
@@ -161,8 +172,8 @@ impl<T> Queue<T> {
             let most = match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
                 (_, false, false) => burst.saturating_mul(2),
                 (0, ..) => burst,
-                (_, true, _) => cut_work,
-                (_, false, true) => cut_work / 5 * 3,
+                (_, true, _) => cut,
+                (_, false, true) => cut / 5 * 3,
             };
             work > most
         })
@@ -186,7 +197,7 @@ impl<T> Queue<T> {
             (class, key?)
         };
         let entry = self.classes[class].take(key)?;
-        if entry.waiting.deadline() <= now {
+        if entry.waiting.deadline() <= now && rules.is_on(Mechanism::Deadline) {
             return Some((entry, Some(ServerRefusal::TooLate)));
         }
         let criticality = Criticality::ALL[class];
@@ -205,7 +216,7 @@ fn is_too_old(now: Time, waiting: &Waiting, rules: &Rules) -> bool {
 
 /// How long it may have waited, in nanoseconds.
 fn age_most(waiting: &Waiting, rules: &Rules) -> u64 {
-    let (age, _) = rules.spans();
+    let age = rules.spans().age;
     let (cutoff, class) = (rules.cutoff(), waiting.criticality());
     match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
         (0, _, true) => waiting.deadline().since(waiting.arrived()).as_nanos() as u64 / 2,

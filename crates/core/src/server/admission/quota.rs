@@ -81,17 +81,17 @@ impl Buckets {
     /// Takes so many nanoseconds of CPU; says how many it really took, which is what may be given back.
     #[inline]
     pub(crate) fn charge(&self, now: Time, customer: CustomerId, nanos: u64) -> u64 {
-        let Some(bucket) = self.limited(customer) else { return nanos };
-        let time = bucket.time_of(nanos);
-        // No further ahead than a few bursts: what was once used is not held against it for ever.
+        let Some(bucket) = self.limited(customer) else { return 0 };
+        let time = bucket.time_of(nanos).min(DEBT_OF_ONE_MOST);
+        // A few bursts and the dearest request: what was once used is not held against it for ever, and one that costs
+        // more than a burst is still paid for.
         let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed).saturating_mul(DEBT_MOST));
         bucket.full_at.fetch_max(now.nanos(), Ordering::Relaxed);
-        let before = bucket.full_at.fetch_add(time, Ordering::Relaxed);
-        if before.saturating_add(time) <= most {
-            return nanos;
-        }
-        bucket.full_at.fetch_min(most, Ordering::Relaxed);
-        bucket.nanos_of(most.saturating_sub(before)).min(nanos)
+        let charged = |before: u64| before.max(before.min(most).saturating_add(time));
+        let charging =
+            bucket.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| Some(charged(before)));
+        let before = charging.unwrap_or_else(|before| before);
+        bucket.nanos_of(charged(before).saturating_sub(before)).min(nanos)
     }
 
     /// Gives back what was taken too much.
@@ -133,6 +133,8 @@ impl Bucket {
 pub(crate) const CUSTOMERS: usize = if cfg!(loom) { 2 } else { 4_096 };
 const PRICE_UNIT: u64 = 1 << 20;
 const DEBT_MOST: u64 = 4;
+/// Nanoseconds that one request can be owed for: beyond that it is a mistake.
+const DEBT_OF_ONE_MOST: u64 = 60_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -171,7 +173,26 @@ mod tests {
 
         buckets.charge(now, search, u64::MAX);
         assert_eq!(buckets.standing(now, search, Criticality::CriticalPlus), Standing::OverHard);
-        let later = now + Duration::from_secs(5);
+        let later = now + Duration::from_secs(65);
         assert_eq!(buckets.standing(later, search, Criticality::CriticalPlus), Standing::Within);
+    }
+
+    #[test]
+    fn requests_dearer_than_the_burst_are_paid_for_all_the_same() {
+        let (buckets, search) = (buckets(true), CustomerId(7));
+        // Ten CPU seconds each, of half a CPU: one in twenty seconds.
+        let asked = (0..600).map(|second| Time::from_secs(1_000 + second));
+        let let_in = asked.filter(|&now| {
+            let may = buckets.standing(now, search, Criticality::CriticalPlus) == Standing::Within;
+            may && buckets.charge(now, search, 10_000 * MS) == 10_000 * MS
+        });
+        let count = let_in.count();
+        assert!((29..=32).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn nothing_is_given_back_that_was_not_taken() {
+        let (buckets, now, free) = (Buckets::default(), Time::from_secs(10), CustomerId(9));
+        assert_eq!(buckets.charge(now, free, 500 * MS), 0);
     }
 }

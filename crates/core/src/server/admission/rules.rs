@@ -18,6 +18,17 @@ pub(crate) enum Mechanism {
     Hints,
 }
 
+/// What may wait, in nanoseconds; the last two of CPU of all processors together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spans {
+    /// How long one that is being cut may wait.
+    pub(crate) age: u64,
+    /// How much work of those that are being cut may wait.
+    pub(crate) cut: u64,
+    /// How much work may wait in good times.
+    pub(crate) burst: u64,
+}
+
 /// The last word of the brain.
 #[derive(Debug)]
 pub(crate) struct Rules {
@@ -35,6 +46,7 @@ pub(crate) struct Rules {
     degrade: AtomicU32,
     hint_ttl: AtomicU32,
     age: AtomicU64,
+    cut: AtomicU64,
     burst: AtomicU64,
     /// Work in line, as nanoseconds of CPU.
     queued: AtomicU64,
@@ -57,6 +69,7 @@ impl Rules {
             degrade: AtomicU32::new(0),
             hint_ttl: AtomicU32::new(0),
             age: AtomicU64::new(u64::MAX),
+            cut: AtomicU64::new(u64::MAX),
             burst: AtomicU64::new(u64::MAX),
             queued: AtomicU64::new(0),
             refused_at: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -169,15 +182,15 @@ impl Rules {
         self.hint_ttl.store(u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
-    /// How long one that is being cut may wait, and how much work may wait in good times: nanoseconds, the second of
-    /// CPU of all processors together.
-    pub(crate) fn spans(&self) -> (u64, u64) {
-        (self.age.load(Ordering::Relaxed), self.burst.load(Ordering::Relaxed))
+    pub(crate) fn spans(&self) -> Spans {
+        let [age, cut, burst] = [&self.age, &self.cut, &self.burst].map(|span| span.load(Ordering::Relaxed));
+        Spans { age, cut, burst }
     }
 
-    pub(crate) fn set_spans(&self, age: u64, burst: u64) {
-        self.age.store(age, Ordering::Relaxed);
-        self.burst.store(burst, Ordering::Relaxed);
+    pub(crate) fn set_spans(&self, spans: Spans) {
+        self.age.store(spans.age, Ordering::Relaxed);
+        self.cut.store(spans.cut, Ordering::Relaxed);
+        self.burst.store(spans.burst, Ordering::Relaxed);
     }
 
     pub(crate) fn queued(&self) -> u64 {

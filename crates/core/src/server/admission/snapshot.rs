@@ -46,8 +46,8 @@ pub struct AdmissionSnapshot {
     pub dearest: Option<Duration>,
     /// What a request costs, on average.
     pub cost: Option<Duration>,
-    /// CPU that handlers used.
-    pub cpu: Duration,
+    /// CPU that handlers used, by criticality.
+    pub cpu: [Duration; 4],
     /// Requests that came.
     pub asked: [u64; 4],
     /// Requests that clients held back.
@@ -83,7 +83,7 @@ impl Governor {
             degraded: totals.degraded,
             dearest: self.dearest.quantile(0.99).map(Duration::from_nanos),
             cost: gate.costs().mean().map(Duration::from_nanos),
-            cpu: Duration::from_nanos(totals.cpu_nanos),
+            cpu: totals.cpu_nanos.map(Duration::from_nanos),
             asked: totals.asked,
             held: totals.held,
             served: totals.served,

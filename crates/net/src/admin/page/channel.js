@@ -18,7 +18,8 @@ const OUTCOMES = {
   refused: "refused here", unsent: "unsent", cancelled: "cancelled", served: "served",
 };
 const ERRORS = ["failed", "overloaded", "dont_retry", "expired"];
-const REASONS = { too_late: "deadline passed", all_full: "all full", none_usable: "none usable", waking: "not woken in time" };
+const REASONS = { too_late: "deadline passed", all_full: "all full", none_usable: "none usable", waking: "not woken in time",
+  throttled: "throttled" };
 
 export class ChannelView {
   constructor() {

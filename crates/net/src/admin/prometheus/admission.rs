@@ -77,6 +77,12 @@ pub(super) fn of_requests(text: &mut Text, servers: &Servers<'_>) {
 pub(super) fn of_costs(text: &mut Text, servers: &Servers<'_>) {
     text.counter("evenkeel_server_handler_cpu_seconds_total", "CPU that handlers used.");
     each(text, servers, |now| Some(now.cost.cpu_s));
+    text.counter("evenkeel_server_criticality_cpu_seconds_total", "CPU that handlers used, by criticality.");
+    for (labels, now) in told(servers) {
+        for (criticality, cpu) in &now.cost.cpu_by_criticality_s.0 {
+            text.sample_with(labels, &[("criticality", criticality)], *cpu);
+        }
+    }
     text.gauge(
         "evenkeel_server_request_cost_seconds",
         "CPU of a request: the mean, and what one in a hundred exceeds.",

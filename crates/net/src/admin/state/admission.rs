@@ -77,6 +77,7 @@ pub(crate) struct CostState {
     pub(crate) dearest_s: Option<f64>,
     /// All that handlers used.
     pub(crate) cpu_s: f64,
+    pub(crate) cpu_by_criticality_s: ByName<f64>,
     /// How CPU time is read.
     pub(crate) source: &'static str,
     /// Outside of handlers; null before it is known.
@@ -164,7 +165,8 @@ impl CostState {
         CostState {
             mean_s: now.cost.map(nanoseconds),
             dearest_s: now.dearest.map(nanoseconds),
-            cpu_s: seconds(now.cpu),
+            cpu_s: seconds(now.cpu.iter().sum()),
+            cpu_by_criticality_s: by_criticality(now.cpu.map(seconds)),
             source: meter::source(),
             overhead_per_request_s: learned(per_request),
             overhead_per_kib_s: learned(per_kib),

@@ -1,4 +1,4 @@
-//! A thread that does something every 10 ms (B10): what is busy cannot be relied on to look at itself.
+//! A thread that does something every 50 ms (B10): what is busy cannot be relied on to look at itself.
 
 use std::io;
 use std::sync::Arc;

@@ -14,8 +14,20 @@ use super::cgroup::Quota;
 /// A thread that has connections of its own, and their runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
-    pub(crate) thread: Pid,
+    /// Where the system can tell the CPU of a thread.
+    pub(crate) thread: Option<Pid>,
     pub(crate) runtime: tokio::runtime::Handle,
+}
+
+impl Core {
+    /// Of the thread that calls this.
+    pub(crate) fn here(runtime: tokio::runtime::Handle) -> Core {
+        #[cfg(target_os = "linux")]
+        let thread = Some(rustix::thread::gettid());
+        #[cfg(not(target_os = "linux"))]
+        let thread = None;
+        Core { thread, runtime }
+    }
 }
 
 /// Those threads, once they run: one of them may be full while the others idle.
@@ -40,7 +52,7 @@ impl Cpu {
         let cores = self.cores.get().map_or(&[][..], Vec::as_slice);
         self.each.resize_with(cores.len(), Meter::default);
         let shares = cores.iter().zip(&mut self.each);
-        let shares = shares.filter_map(|(core, meter)| meter.read(now, of_thread(core.thread)?, Some(1.0)));
+        let shares = shares.filter_map(|(core, meter)| meter.read(now, of_thread(core.thread?)?, Some(1.0)));
         let busiest = shares.fold(0.0, f64::max);
         self.process.read(now, of_process(), reserved).map(|share| share.max(busiest))
     }

@@ -1,6 +1,6 @@
 //! How long a task that is ready waits for its turn (B10).
 //!
-//! Every 10 ms another thread spawns a probe on each runtime: it meets the queue that all workers share, and then yields
+//! Every 50 ms another thread spawns a probe on each runtime: it meets the queue that all workers share, and then yields
 //! once and meets the queue of its worker. Either alone is blind to the other's backlog: 4 ms of the second read as 0.5 of
 //! the first. A probe that has not come back yet counts by its age, or a full stop would look like calm.
 

@@ -13,7 +13,7 @@ use evenkeel_core::stats::DecayingMean;
 #[derive(Debug)]
 pub(crate) struct LoadAverage {
     running: Arc<Running>,
-    /// Written every 10 ms and read every 100, so never waited for.
+    /// Written every 50 ms and read every 100, so never waited for.
     mean: Mutex<DecayingMean>,
 }
 

@@ -46,8 +46,16 @@ fn fullest(one: Result<f64, String>, other: Result<f64, String>) -> Result<f64, 
 }
 
 fn share(used: u64, limit: u64) -> Result<f64, String> {
-    if limit == 0 { Err("its limit is zero".to_owned()) } else { Ok(used as f64 / limit as f64) }
+    if limit == 0 {
+        return Err("its limit is zero".to_owned());
+    }
+    let share = used as f64 / limit as f64;
+    // Whoever really limited it would have ended it: believing that, a task would refuse nearly everything for ever.
+    if share > BELIEVED_MOST { Err(format!("{used} bytes are in use of a limit of {limit}")) } else { Ok(share) }
 }
+
+/// Times its limit that a process can use for a while, where the limit is a soft one.
+const BELIEVED_MOST: f64 = 2.0;
 
 /// Memory of the machine.
 pub(crate) fn of_machine() -> Option<u64> {
@@ -102,6 +110,8 @@ mod tests {
     #[test]
     fn a_limit_of_zero_or_files_that_are_gone_have_a_reason() {
         assert_eq!(Bound::Process(0).in_use(), Err("its limit is zero".to_owned()));
+        let too_small = Bound::Process(1).in_use().unwrap_err();
+        assert!(too_small.ends_with("bytes are in use of a limit of 1"), "{too_small}");
         assert!(Bound::Cgroups(limits("broken_v2")).in_use().is_err(), "no memory.current");
         assert!(Bound::Cgroups(vec![]).in_use().is_err());
         assert_eq!(fullest(Err(String::new()), Ok(0.5)), Ok(0.5));

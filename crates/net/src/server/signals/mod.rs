@@ -144,7 +144,12 @@ impl Signals {
         readings.left_out.clear();
         match &mut self.source {
             Source::Program(source) => {
-                self.usage = source();
+                // What it panics over is said by the panic; a server without readings still serves.
+                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(source));
+                self.usage = read.unwrap_or_else(|_| {
+                    readings.left_out.push(("usage".to_owned(), "its source panicked".to_owned()));
+                    Usage::default()
+                });
                 let Usage { utilization, processors, runnable, memory, throttled, delay, .. } = self.usage;
                 let load = runnable.zip(processors).map(|(count, processors)| count / processors);
                 let sound = |value: &f64| value.is_finite() && *value >= 0.0;
