@@ -61,8 +61,8 @@ async fn one_customer_with_ten_times_its_quota_takes_nothing_from_the_others() {
 
 #[tokio::test]
 async fn one_that_can_answer_cheaper_does_so_before_it_refuses() {
+    let capacity = capacity(&start("")).await;
     let backend = start("--can-degrade");
-    let capacity = capacity(&backend).await;
 
     let machine = Machine::now(&backend);
     let seen = Call::start(&backend, 1.3 * capacity, "").end().await;

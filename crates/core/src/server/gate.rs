@@ -305,6 +305,18 @@ impl Gate {
         self.shards[admission.shard as usize % SHARDS].finished.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Whether so much more than it was charged for is worth charging now.
+    pub fn owes(&self, admission: &Admission, used: Duration) -> bool {
+        (used.as_nanos() as u64).saturating_sub(admission.reserved) >= CHARGED_FROM_NANOS
+    }
+
+    /// It has used so much normalised CPU and goes on: long requests are charged while they run.
+    pub fn charge_so_far(&self, now: Time, admission: &mut Admission, used: Duration) {
+        let more = (used.as_nanos() as u64).saturating_sub(admission.reserved);
+        self.buckets.charge(now, admission.customer, more);
+        admission.reserved += more;
+    }
+
     /// The request ended so, and used so much normalised CPU as far as is known. That its handler rests is said apart:
     /// [`Running::rests`].
     #[expect(clippy::needless_pass_by_value, reason = "finishing twice does not compile")]
@@ -428,5 +440,7 @@ fn add_work(shard: &Shard, class: usize, nanos: u64) {
 
 /// Threads beyond this share; the model checker explores every one, so it gets few.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 8 };
+/// Less is charged when it ends.
+const CHARGED_FROM_NANOS: u64 = 10_000_000;
 /// What one client can say that it held back between two requests: more is a mistake, or worse.
 const HELD_MOST: u16 = 1_000;

@@ -272,6 +272,28 @@ fn a_hard_quota_refuses_its_customer_and_nobody_else() {
 }
 
 #[test]
+fn a_long_request_is_charged_while_it_runs() {
+    let mut server = server(|config| {
+        config.quotas.customers = vec![("mail".into(), Quota { hard: true, ..Quota::of_cpu(0.1) })];
+    });
+    let mail = server.handle_customer("mail");
+    let meta = RequestMeta { customer: mail, ..of(Criticality::CriticalPlus) };
+    let mut long = ask(&server, NOW, &meta).unwrap().started().unwrap();
+    let now = NOW + 100 * MS;
+    assert!(!server.gate().owes(&long, 9 * MS) && server.gate().owes(&long, 500 * MS));
+    assert!(ask(&server, now, &meta).is_ok(), "it was not charged yet");
+
+    server.gate().charge_so_far(now, &mut long, 500 * MS);
+
+    assert_eq!(ask(&server, now, &meta).unwrap_err().reason, ServerRefusal::OutOfQuota);
+    assert!(!server.gate().owes(&long, 500 * MS), "nothing is charged twice");
+    server.gate().finish(now, long, Outcome::Served, Some(500 * MS));
+    // Half a CPU second at a tenth of a CPU.
+    assert!(ask(&server, now + 4_000 * MS, &meta).is_err());
+    assert!(ask(&server, now + 5_100 * MS, &meta).is_ok());
+}
+
+#[test]
 fn many_retries_make_it_say_dont_retry() {
     let mut server = server(|_| {});
     let retry = |attempt| RequestMeta { attempt, ..of(Criticality::Sheddable) };

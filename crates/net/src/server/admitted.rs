@@ -26,6 +26,8 @@ pub(crate) struct Admitted {
     pub(crate) tells_cost: bool,
     /// What was asked for, where that has no number yet.
     pub(crate) new_method: Option<Unknown>,
+    /// That it moved, as far as is known.
+    pub(crate) bytes: u64,
 }
 
 impl Admitted {
@@ -33,25 +35,50 @@ impl Admitted {
         self.give_back(outcome);
     }
 
-    /// CPU time of its handler, children and body so far, normalised; what is left to the remainder is not in it.
-    pub(crate) fn cost(&self) -> Duration {
+    /// CPU time of its handler, children and body so far, normalised.
+    fn metered(&self) -> Duration {
         self.task.account().cost()
     }
 
-    /// The same where its caller or the server wants it told.
+    /// The same with its share of what the process does for requests outside of handlers.
+    fn cost(&self) -> Duration {
+        self.metered() + self.door.framing.of(self.bytes)
+    }
+
+    /// What it cost so far, where its caller or the server wants it told.
     pub(crate) fn told_cost(&self) -> Option<Duration> {
         self.tells_cost.then(|| self.cost())
+    }
+
+    /// Part of its answer is sent.
+    pub(crate) fn on_bytes(&mut self, count: u64) {
+        meter::on_bytes(count);
+        self.bytes = self.bytes.saturating_add(count);
+        self.charge_so_far();
+    }
+
+    /// Its customer pays while it runs, where it runs for long.
+    pub(crate) fn charge_so_far(&mut self) {
+        if self.customer == CustomerId::default() {
+            return;
+        }
+        let (used, door) = (self.metered(), &self.door);
+        if let Some(admission) = &mut self.admission
+            && door.gate.owes(admission, used)
+        {
+            door.gate.charge_so_far(door.clock.now(), admission, used);
+        }
     }
 
     fn give_back(&mut self, outcome: Outcome) {
         if let Some(admission) = self.admission.take() {
             meter::on_request();
-            let (door, cost) = (&self.door, self.cost());
+            let (door, metered, cost) = (&self.door, self.metered(), self.cost());
             door.methods.tally().add(usize::from(self.method.0), cost);
             if self.customer != CustomerId::default() {
                 door.customers.tally().add(self.customer.0 as usize, cost);
             }
-            door.gate.finish(door.clock.now(), admission, outcome, Some(cost));
+            door.gate.finish(door.clock.now(), admission, outcome, Some(metered));
         }
     }
 }

@@ -11,7 +11,6 @@ use pin_project_lite::pin_project;
 use super::admitted::Admitted;
 use crate::body::{BoxBody, BoxError};
 use crate::context::InContext;
-use crate::meter;
 use crate::wire::{names, outcome};
 
 pin_project! {
@@ -125,7 +124,9 @@ where
             }
             Some(Ok(frame)) => Some(Ok(match frame.into_trailers() {
                 Err(data) => {
-                    meter::on_bytes(data.data_ref().map_or(0, |data| data.len() as u64));
+                    if let Some(admitted) = this.admitted.as_mut() {
+                        admitted.on_bytes(data.data_ref().map_or(0, |data| data.len() as u64));
+                    }
                     // hyper asks whether that was all, and does not come back if it was.
                     if this.body.is_end_stream() {
                         finish(this.admitted, *this.verdict);

@@ -8,6 +8,7 @@ use evenkeel_core::{CustomerId, InvalidConfig, Mode, Server as Brain, ServerConf
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::customers::Customers;
+use super::framing::Framing;
 use super::hub::Hub;
 use super::line::Queue;
 use super::look::{Look, Spender};
@@ -57,6 +58,7 @@ pub(crate) struct Driver {
     queue: Arc<Queue>,
     factor: Factor,
     remainder: Remainder,
+    framing: Arc<Framing>,
     /// What was read for the remainder last, and when.
     booked: (Time, Ledger, Duration),
     sample_at: Time,
@@ -90,6 +92,7 @@ impl Driver {
             signals,
             factor,
             remainder: Remainder::default(),
+            framing: Arc::default(),
             booked: (now, Ledger::read(), of_process()),
             sample_at: now,
         })
@@ -101,6 +104,10 @@ impl Driver {
 
     pub(crate) fn queue(&self) -> Arc<Queue> {
         Arc::clone(&self.queue)
+    }
+
+    pub(crate) fn framing(&self) -> Arc<Framing> {
+        Arc::clone(&self.framing)
     }
 
     pub(crate) fn methods(&self) -> Arc<Methods> {
@@ -160,6 +167,8 @@ impl Driver {
             let (ledger, process) = (Ledger::read(), of_process());
             self.remainder.sample(&ledger.since(&before, process.saturating_sub(process_before)));
             self.booked = (now, ledger, process);
+            let (per_request, per_kib) = (self.remainder.seconds_per_request(), self.remainder.seconds_per_kib());
+            self.framing.set(per_request * self.factor.value(), per_kib * self.factor.value());
         }
         let seconds = self.remainder.seconds_per_request();
         (seconds > 0.0).then(|| Duration::from_secs_f64(seconds))

@@ -15,6 +15,7 @@ mod cores;
 mod customers;
 mod datagrams;
 mod driver;
+mod framing;
 mod handle;
 mod health;
 mod hub;
@@ -419,6 +420,7 @@ impl Server {
             beliefs: self.beliefs,
             customers,
             methods: driver.methods(),
+            framing: driver.framing(),
             engine: None,
         };
         let (warming, tell) = (self.warming, events.clone());

@@ -17,6 +17,7 @@ use tower_service::Service;
 use super::admitted::Admitted;
 use super::body::{Answer, Answered, ServedBody};
 use super::customers::Customers;
+use super::framing::Framing;
 use super::health::{Health, grpc_answer};
 use super::hub::{Hub, Peer};
 use super::identity::Beliefs;
@@ -50,6 +51,8 @@ pub(crate) struct Door {
     pub(crate) beliefs: Beliefs,
     pub(crate) customers: Arc<Customers>,
     pub(crate) methods: Arc<Methods>,
+    /// What a request costs besides its handler.
+    pub(crate) framing: Arc<Framing>,
     /// What drives the brain of a layer; a server drives its own.
     pub(crate) engine: Option<Engine>,
 }
@@ -161,7 +164,8 @@ where
     let customer = door.customers.number_of(resolved.customer.as_deref());
     let meta = RequestMeta { method, ..resolved.meta(door.clock, Kind::Unary, customer) };
     let began = door.clock.time_of(now);
-    meter::on_bytes(request.body().size_hint().lower());
+    let bytes = request.body().size_hint().lower();
+    meter::on_bytes(bytes);
     let tells_cost = door.tells_costs || headers::wants_cost(request.headers());
     // Whoever is not believed could make it look as if everybody asked for too much.
     let held = headers::take_held(request.headers_mut()).filter(|_| door.beliefs.counts_held(peer.as_deref()));
@@ -195,7 +199,7 @@ where
     let handled = Metered::new(Arc::clone(&task), handled);
     let criticality = resolved.criticality;
     let admitted =
-        Some(Admitted { door, admission, task, peer, criticality, method, customer, tells_cost, new_method });
+        Some(Admitted { door, admission, task, peer, criticality, method, customer, tells_cost, new_method, bytes });
     State::Admitted { handled, deadline: resolved.deadline, timer: None, standing, admitted, of }
 }
 
@@ -293,6 +297,9 @@ where
                 }
                 let polled = if called.is_ready() { handled.as_mut().poll(cx) } else { Poll::Pending };
                 let Poll::Ready(answered) = polled else {
+                    if let Some(admitted) = admitted {
+                        admitted.charge_so_far();
+                    }
                     let Some(deadline) = *deadline else { return Poll::Pending };
                     if timer.is_none() {
                         timer.set(Some(tokio::time::sleep_until(deadline + DEADLINE_GRACE)));

@@ -176,9 +176,19 @@ async fn a_source_of_the_program_replaces_the_machine_and_keeps_what_is_plugged_
 
 #[tokio::test]
 async fn memory_is_measured_against_what_was_given() {
-    let (_, handle) = start(Server::new().with_memory_limit(1)).await;
+    let (_, handle) = start(Server::new().with_memory_limit(1 << 40)).await;
 
-    until_read(&handle, "far too much", |read| read.memory.is_some_and(|share| share > 1000.0)).await;
+    until_read(&handle, "little of it", |read| read.memory.is_some_and(|share| share > 0.0 && share < 0.5)).await;
+}
+
+#[tokio::test]
+async fn a_limit_that_cannot_be_is_left_out_and_said_so() {
+    let (address, handle) = start(Server::new().with_memory_limit(1)).await;
+
+    until_read(&handle, "it is left out", |read| read.left_out.iter().any(|(name, _)| name == "memory")).await;
+    assert_eq!(readings(&handle).await.memory, None);
+    let answer = plain::http2(address).await.send_request(plain::get("/0")).await.unwrap();
+    assert_eq!(answer.status(), 200);
 }
 
 #[tokio::test]
