@@ -65,43 +65,52 @@ impl Drop for Proxy {
     }
 }
 
+impl Filter {
+    /// Its name and its settings.
+    fn config(self) -> (&'static str, Value) {
+        match self {
+            Filter::AdmissionControl => (
+                "envoy.filters.http.admission_control",
+                any(
+                    "filters.http.admission_control.v3.AdmissionControl",
+                    json!({
+                        "enabled": { "default_value": true, "runtime_key": "admission_control.enabled" },
+                        "success_criteria": { "http_criteria": {
+                            "http_success_status": [{ "start": 100, "end": 500 }]
+                        } }
+                    }),
+                ),
+            ),
+            Filter::AdaptiveConcurrency => (
+                "envoy.filters.http.adaptive_concurrency",
+                any(
+                    "filters.http.adaptive_concurrency.v3.AdaptiveConcurrency",
+                    json!({
+                        "enabled": { "default_value": true, "runtime_key": "adaptive_concurrency.enabled" },
+                        "gradient_controller_config": {
+                            "sample_aggregate_percentile": { "value": 90 },
+                            "concurrency_limit_params": { "concurrency_update_interval": "0.1s" },
+                            "min_rtt_calc_params": { "jitter": { "value": 10 }, "interval": "60s", "request_count": 50 }
+                        }
+                    }),
+                ),
+            ),
+        }
+    }
+}
+
+/// An object of this type.
+fn any(name: &str, more: Value) -> Value {
+    let mut any = json!({ "@type": format!("type.googleapis.com/envoy.extensions.{name}") });
+    if let (Some(any), Value::Object(more)) = (any.as_object_mut(), more) {
+        any.extend(more);
+    }
+    any
+}
+
 fn config(filter: Filter, address: SocketAddr, backend: SocketAddr) -> Value {
     let socket = |of: SocketAddr| json!({ "socket_address": { "address": of.ip(), "port_value": of.port() } });
-    let any = |name: &str, more: Value| {
-        let mut any = json!({ "@type": format!("type.googleapis.com/envoy.extensions.{name}") });
-        if let (Some(any), Value::Object(more)) = (any.as_object_mut(), more) {
-            any.extend(more);
-        }
-        any
-    };
-    let (name, of_filter) = match filter {
-        Filter::AdmissionControl => (
-            "envoy.filters.http.admission_control",
-            any(
-                "filters.http.admission_control.v3.AdmissionControl",
-                json!({
-                    "enabled": { "default_value": true, "runtime_key": "admission_control.enabled" },
-                    "success_criteria": { "http_criteria": {
-                        "http_success_status": [{ "start": 100, "end": 500 }]
-                    } }
-                }),
-            ),
-        ),
-        Filter::AdaptiveConcurrency => (
-            "envoy.filters.http.adaptive_concurrency",
-            any(
-                "filters.http.adaptive_concurrency.v3.AdaptiveConcurrency",
-                json!({
-                    "enabled": { "default_value": true, "runtime_key": "adaptive_concurrency.enabled" },
-                    "gradient_controller_config": {
-                        "sample_aggregate_percentile": { "value": 90 },
-                        "concurrency_limit_params": { "concurrency_update_interval": "0.1s" },
-                        "min_rtt_calc_params": { "jitter": { "value": 10 }, "interval": "60s", "request_count": 50 }
-                    }
-                }),
-            ),
-        ),
-    };
+    let (name, of_filter) = filter.config();
     let router = any("filters.http.router.v3.Router", json!({ "suppress_envoy_headers": true }));
     let manager = any(
         "filters.network.http_connection_manager.v3.HttpConnectionManager",

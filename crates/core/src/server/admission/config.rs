@@ -15,7 +15,7 @@ pub struct AdmissionConfig {
     pub slots: f64,
     /// Work that may wait while nothing is wrong, as time of all processors: what a burst may bring. Default 120 ms.
     pub burst: Duration,
-    /// How long a request that is being cut may wait, as a multiple of what the dearest one in a hundred costs. Default 1.9.
+    /// How long a request that is being cut may wait, as a multiple of what the dearest one in a hundred costs. Default 1.85.
     pub age: f64,
     /// How long clients may believe a hint. Default 700 ms.
     pub hint_ttl: Duration,
@@ -112,7 +112,7 @@ impl Default for AdmissionConfig {
             cpu_factor: 1.0,
             slots: 1.0,
             burst: Duration::from_millis(120),
-            age: 1.9,
+            age: 1.85,
             hint_ttl: Duration::from_millis(700),
             retries: 0.04,
             limit: 2.0,
