@@ -44,8 +44,13 @@ pub struct Figure {
 impl Figure {
     pub fn new(name: String, unit: &'static str, mut rounds: Vec<f64>) -> Self {
         rounds.sort_by(f64::total_cmp);
-        let (least, most) = (rounds[0], rounds[rounds.len() - 1]);
-        Figure { name, unit, median: rounds[rounds.len() / 2], least, most, aim: None }
+        let (least, most, middle) = (rounds[0], rounds[rounds.len() - 1], rounds.len() / 2);
+        let median = if rounds.len().is_multiple_of(2) {
+            f64::midpoint(rounds[middle - 1], rounds[middle])
+        } else {
+            rounds[middle]
+        };
+        Figure { name, unit, median, least, most, aim: None }
     }
 
     #[must_use]

@@ -22,11 +22,12 @@ pub fn subjects(requests: u32) -> Vec<Subject> {
     let off = AdmissionConfig { modes: Modes { all: Mode::Off, ..Modes::default() }, ..AdmissionConfig::default() };
     let mut quotas = AdmissionConfig::default();
     quotas.quotas.default = Some(Quota::of_cpu(1e6));
-    let full = Usage { plugged: Some(2.0), ..Usage::default() };
+    let usual = Usage { processors: Some(8.0), ..Usage::default() };
+    let full = Usage { plugged: Some(2.0), ..usual };
     vec![
-        subject("admit_finish/off", requests, off, Usage::default()).noted("counted, never refused"),
-        subject(SERVED, requests, AdmissionConfig::default(), Usage::default()).noted("as a server is by default"),
-        subject("admit_finish/quota", requests, quotas, Usage::default()).noted("of a customer with one"),
+        subject("admit_finish/off", requests, off, usual).noted("counted, never refused"),
+        subject(SERVED, requests, AdmissionConfig::default(), usual).noted("as a server is by default"),
+        subject("admit_finish/quota", requests, quotas, usual).noted("of a customer with one"),
         subject("refuse/signal", requests, AdmissionConfig::default(), full).noted("nobody is let in"),
     ]
 }
@@ -66,7 +67,10 @@ fn subject(question: &str, requests: u32, admission: AdmissionConfig, usage: Usa
 fn decide(server: &Server, local: &mut GateLocal, now: Time, customer: CustomerId, rng: &mut Rng) {
     let meta = RequestMeta { customer, lot: Lot::draw(rng), ..RequestMeta::default() };
     match black_box(server.gate().admit(local, now, &meta, rng)) {
-        Ok(Entry::Start(admission)) => server.gate().finish(now, admission, Outcome::Served, Some(COST)),
+        Ok(Entry::Start(admission)) => {
+            server.gate().finish(now, admission, Outcome::Served, Some(COST));
+            black_box(server.gate().running().rests(local.thread()));
+        }
         Ok(Entry::Wait(_)) => unreachable!("one request at a time finds a free processor"),
         Err(refused) => drop(black_box(refused)),
     }

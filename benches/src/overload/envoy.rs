@@ -32,7 +32,7 @@ pub struct Proxy {
 impl Envoy {
     /// The one `./bench` installed, if it could.
     pub fn find() -> Option<Envoy> {
-        std::env::var_os("EVENKEEL_ENVOY").map(|path| Envoy(path.into()))
+        std::env::var_os("EVENKEEL_ENVOY").filter(|path| !path.is_empty()).map(|path| Envoy(path.into()))
     }
 
     pub(super) fn start(&self, filter: Filter, backend: &str) -> io::Result<Proxy> {
@@ -45,10 +45,10 @@ impl Envoy {
             .args(["--config-yaml", &config(filter, address, backend).to_string()])
             .stdin(Stdio::null())
             .spawn()?;
-        let proxy = Proxy { address, child };
+        let mut proxy = Proxy { address, child };
         let give_up = Instant::now() + Duration::from_secs(30);
         while TcpStream::connect(address).is_err() {
-            if Instant::now() > give_up {
+            if Instant::now() > give_up || proxy.child.try_wait()?.is_some() {
                 return Err(io::Error::other("Envoy does not listen; it says why above"));
             }
             std::thread::sleep(Duration::from_millis(50));

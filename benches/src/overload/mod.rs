@@ -88,7 +88,8 @@ pub fn run(guard: Guard, capacity: f64, times: f64, scale: Scale, envoy: Option<
         address = proxy.address.to_string();
     }
     let (critical, other) = (capacity * CRITICAL, capacity * (times - CRITICAL));
-    let arguments = [critical, other, f64::from(scale.settling_s), f64::from(scale.counted_s)].map(|x| x.to_string());
+    let arguments =
+        [critical, other, f64::from(scale.settling_s), f64::from(scale.counted_s)].map(|number| number.to_string());
     let mut load = Role::start(&[vec![LOAD.to_owned(), address], arguments.into()].concat())?;
     Served::read(&load.hear()?)
 }

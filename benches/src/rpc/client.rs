@@ -79,6 +79,7 @@ where
                 let is_told = matches!(status.code(), Code::Unavailable | Code::ResourceExhausted);
                 assert!(is_told && std::error::Error::source(&status).is_none(), "{status}");
             }
+            Ok(_) if manner == Manner::Refused => panic!("a call was served that should be refused"),
             answer => assert_eq!(answer.expect("an echo answers").bytes.len(), BYTES, "an echo is as long"),
         }
     }

@@ -305,15 +305,17 @@ impl Gate {
         self.shards[admission.shard as usize % SHARDS].finished.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether so much more than it was charged for is worth charging now.
+    /// Whether its customer has a quota and has used so much more of it than was charged that it is worth charging now.
+    #[inline]
     pub fn owes(&self, admission: &Admission, used: Duration) -> bool {
-        (used.as_nanos() as u64).saturating_sub(admission.reserved) >= CHARGED_FROM_NANOS
+        self.buckets.is_limited(admission.customer)
+            && (used.as_nanos() as u64).saturating_sub(admission.reserved) >= CHARGED_FROM_NANOS
     }
 
     /// It has used so much normalised CPU and goes on: long requests are charged while they run.
     pub fn charge_so_far(&self, now: Time, admission: &mut Admission, used: Duration) {
         let more = (used.as_nanos() as u64).saturating_sub(admission.reserved);
-        self.buckets.charge(now, admission.customer, more);
+        self.buckets.charge_more(now, admission.customer, more);
         admission.reserved += more;
     }
 
@@ -340,7 +342,7 @@ impl Gate {
                 self.costs.learn(admission.method, cost);
             }
             if used > admission.reserved {
-                self.buckets.charge(now, admission.customer, used - admission.reserved);
+                self.buckets.charge_more(now, admission.customer, used - admission.reserved);
             }
         }
         self.give_back(&admission, used);
@@ -440,7 +442,7 @@ fn add_work(shard: &Shard, class: usize, nanos: u64) {
 
 /// Threads beyond this share; the model checker explores every one, so it gets few.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 8 };
-/// Less is charged when it ends.
+/// Less is charged when it ends: a reading of the clock for every poll would cost more than it tells.
 const CHARGED_FROM_NANOS: u64 = 10_000_000;
 /// What one client can say that it held back between two requests: more is a mistake, or worse.
 const HELD_MOST: u16 = 1_000;

@@ -294,6 +294,29 @@ fn a_long_request_is_charged_while_it_runs() {
 }
 
 #[test]
+fn a_request_charged_piece_by_piece_costs_its_customer_as_much_as_one_charged_at_once() {
+    let mut server = server(|config| {
+        config.quotas.customers = vec![("mail".into(), Quota { hard: true, ..Quota::of_cpu(0.5) })];
+    });
+    let mail = server.handle_customer("mail");
+    let meta = RequestMeta { customer: mail, ..of(Criticality::CriticalPlus) };
+    let mut long = ask(&server, NOW, &meta).unwrap().started().unwrap();
+    let mut now = NOW;
+    for hundredths in 1..=1_000 {
+        now = now + 10 * MS;
+        if server.gate().owes(&long, 10 * MS * hundredths) {
+            server.gate().charge_so_far(now, &mut long, 10 * MS * hundredths);
+        }
+    }
+
+    server.gate().finish(now, long, Outcome::Served, Some(10_000 * MS));
+
+    // Twenty seconds at its rate, of which ten are over.
+    assert!(ask(&server, now + 9_000 * MS, &meta).is_err());
+    assert!(ask(&server, now + 11_500 * MS, &meta).is_ok());
+}
+
+#[test]
 fn many_retries_make_it_say_dont_retry() {
     let mut server = server(|_| {});
     let retry = |attempt| RequestMeta { attempt, ..of(Criticality::Sheddable) };

@@ -26,7 +26,7 @@ pub(crate) struct Admitted {
     pub(crate) tells_cost: bool,
     /// What was asked for, where that has no number yet.
     pub(crate) new_method: Option<Unknown>,
-    /// That it moved, as far as is known.
+    /// Bytes in and out so far.
     pub(crate) bytes: u64,
 }
 
@@ -40,14 +40,10 @@ impl Admitted {
         self.task.account().cost()
     }
 
-    /// The same with its share of what the process does for requests outside of handlers.
-    fn cost(&self) -> Duration {
-        self.metered() + self.door.framing.of(self.bytes)
-    }
-
-    /// What it cost so far, where its caller or the server wants it told.
+    /// The same with its share of what the process does for requests outside of handlers, where its caller or the server
+    /// wants it told.
     pub(crate) fn told_cost(&self) -> Option<Duration> {
-        self.tells_cost.then(|| self.cost())
+        self.tells_cost.then(|| self.metered() + self.door.framing.of(self.bytes))
     }
 
     /// Part of its answer is sent.
@@ -59,9 +55,6 @@ impl Admitted {
 
     /// Its customer pays while it runs, where it runs for long.
     pub(crate) fn charge_so_far(&mut self) {
-        if self.customer == CustomerId::default() {
-            return;
-        }
         let (used, door) = (self.metered(), &self.door);
         if let Some(admission) = &mut self.admission
             && door.gate.owes(admission, used)
@@ -73,12 +66,12 @@ impl Admitted {
     fn give_back(&mut self, outcome: Outcome) {
         if let Some(admission) = self.admission.take() {
             meter::on_request();
-            let (door, metered, cost) = (&self.door, self.metered(), self.cost());
+            let (door, cost) = (&self.door, self.metered());
             door.methods.tally().add(usize::from(self.method.0), cost);
             if self.customer != CustomerId::default() {
                 door.customers.tally().add(self.customer.0 as usize, cost);
             }
-            door.gate.finish(door.clock.now(), admission, outcome, Some(metered));
+            door.gate.finish(door.clock.now(), admission, outcome, Some(cost));
         }
     }
 }

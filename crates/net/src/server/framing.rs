@@ -1,6 +1,7 @@
-//! What a request costs outside of its handler, as the driver learns it: added to what is told and counted of it.
+//! What a request costs outside of its handler, as the driver learns it: added to what is told of it.
 //!
-//! Not to what admission and quotas go by: in a process that also does other things those would be charged to whoever asks.
+//! Not to what admission, quotas and tallies go by: in a process that also does other things those would be charged to
+//! whoever asks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,20 +9,19 @@ use std::time::Duration;
 /// The two prices of [`Remainder`](crate::meter::Remainder), in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Framing {
-    per_request: AtomicU64,
-    per_kib: AtomicU64,
+    nanos_per_request: AtomicU64,
+    nanos_per_kib: AtomicU64,
 }
 
 impl Framing {
-    /// Both in seconds, never below zero.
-    pub(crate) fn set(&self, per_request: f64, per_kib: f64) {
-        self.per_request.store((per_request * 1e9) as u64, Ordering::Relaxed);
-        self.per_kib.store((per_kib * 1e9) as u64, Ordering::Relaxed);
+    pub(crate) fn set(&self, seconds_per_request: f64, seconds_per_kib: f64) {
+        self.nanos_per_request.store((seconds_per_request * 1e9) as u64, Ordering::Relaxed);
+        self.nanos_per_kib.store((seconds_per_kib * 1e9) as u64, Ordering::Relaxed);
     }
 
     /// Of a request that moved so many bytes.
     pub(crate) fn of(&self, bytes: u64) -> Duration {
-        let (request, kib) = (self.per_request.load(Ordering::Relaxed), self.per_kib.load(Ordering::Relaxed));
+        let [request, kib] = [&self.nanos_per_request, &self.nanos_per_kib].map(|price| price.load(Ordering::Relaxed));
         Duration::from_nanos(request.saturating_add(kib.saturating_mul(bytes) / 1024))
     }
 }

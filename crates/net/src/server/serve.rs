@@ -164,7 +164,8 @@ where
     let customer = door.customers.number_of(resolved.customer.as_deref());
     let meta = RequestMeta { method, ..resolved.meta(door.clock, Kind::Unary, customer) };
     let began = door.clock.time_of(now);
-    let bytes = request.body().size_hint().lower();
+    // Only what it claims to send.
+    let bytes = request.body().size_hint().lower().min(CLAIMED_MOST);
     meter::on_bytes(bytes);
     let tells_cost = door.tells_costs || headers::wants_cost(request.headers());
     // Whoever is not believed could make it look as if everybody asked for too much.
@@ -379,5 +380,7 @@ fn answered_by_handler<B: Body, E>(
     }))
 }
 
+/// Bytes that a request can claim to send: its share of the framing is found by that, and claims cost nothing.
+const CLAIMED_MOST: u64 = 16 << 20;
 /// A client that keeps its own deadline has hung up by then, and needs no answer.
 const DEADLINE_GRACE: Duration = Duration::from_millis(100);

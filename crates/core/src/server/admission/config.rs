@@ -11,11 +11,13 @@ pub struct AdmissionConfig {
     pub modes: Modes,
     /// What a CPU second here is worth, beside the reference machine: costs are multiplied by it. Default 1.
     pub cpu_factor: f64,
-    /// Handlers that run at once, as a multiple of the processors. Default 1.
+    /// Handlers that run at once, as a multiple of the processors; where the dearest take less than a millisecond, of as many
+    /// as make one. Default 1.
     pub slots: f64,
     /// Work that may wait while nothing is wrong, as time of all processors: what a burst may bring. Default 120 ms.
     pub burst: Duration,
-    /// How long a request that is being cut may wait, as a multiple of what the dearest one in a hundred costs. Default 1.85.
+    /// How long a request that is being cut may wait, as a multiple of what the dearest one in a hundred costs,
+    /// or of a millisecond where that is more. Default 1.85.
     pub age: f64,
     /// How long clients may believe a hint. Default 700 ms.
     pub hint_ttl: Duration,

@@ -117,8 +117,8 @@ const LOW_TICKS: u32 = 10;
 const TRIM_GAIN: f64 = 0.03;
 /// Refusing is half as bad as idling: it may have been for the best.
 const REFUSAL_WEIGHT: f64 = 0.5;
-/// Share of the capacity beyond which refusals are not for want of idling: clients that heed no hint are refused whatever is
-/// let in.
+/// Refusals count for at most this share of the capacity: clients that heed no hint are refused whatever is let in, and idling
+/// against them only loses work. Twice what refusals take where clients do heed (`scenarios/overload-8.toml`).
 const REFUSING_MOST: f64 = 0.04;
 /// A little more than fits is let in, so that chance does not leave processors idle; the queue refuses the rest.
 const OVER_ADMISSION: f64 = 1.05;

@@ -221,17 +221,22 @@ impl Governor {
         saturating_nanos(self.config.burst) as f64 * self.capacity.most()
     }
 
-    /// Handlers that run at once. Where even dear ones take far less than a millisecond, several share a processor for one:
-    /// standing in line would cost a good part of what they do.
-    fn slots(&self, dearest: u64) -> u32 {
-        let sharing = (SHARED_NANOS / dearest.max(1) as f64).clamp(1.0, SHARING_MOST);
+    /// Nanoseconds of a processor here that the dearest one in a hundred takes.
+    fn dearest(&self) -> f64 {
+        self.dearest.quantile(0.99).unwrap_or(DEAREST_UNKNOWN).max(1) as f64 / self.config.cpu_factor
+    }
+
+    /// Handlers that run at once. Where the dearest take less than a millisecond, as many share a processor as make one: a
+    /// place in line would cost a good part of what they do.
+    fn slots(&self, dearest: f64) -> u32 {
+        let sharing = (SHARED_NANOS / dearest).clamp(1.0, SHARING_MOST);
         (self.capacity.processors() * self.config.slots * sharing).round() as u32
     }
 
-    fn spans(&self, dearest: u64) -> Spans {
+    fn spans(&self, dearest: f64) -> Spans {
         // Those who share a processor for a millisecond wait for each other that long.
-        let age = (dearest as f64).max(SHARED_NANOS) / self.config.cpu_factor * self.config.age;
-        let cut = age * self.capacity.processors() * self.config.slots * 1.25;
+        let age = dearest.max(SHARED_NANOS) * self.config.age;
+        let cut = age * self.capacity.most() * self.config.slots * CUT_OVER_AGE;
         Spans { age: age as u64, cut: cut as u64, burst: self.burst() as u64 }
     }
 
@@ -241,7 +246,7 @@ impl Governor {
         rules.set_cutoff(Cutoff::new(self.controller.value().max(signals)));
         let capacity = self.capacity.get();
         rules.set_over(std::array::from_fn(|class| self.demand.from(class) > OVER * capacity));
-        let dearest = self.dearest.quantile(0.99).unwrap_or(DEAREST_UNKNOWN);
+        let dearest = self.dearest();
         rules.set_slots(if self.knows_processors { self.slots(dearest) } else { u32::MAX });
         rules.set_limit(self.limit.get(self.config.limit, self.config.limit_least));
         rules.set_spans(self.spans(dearest));
@@ -263,7 +268,10 @@ fn difference(before: Option<Duration>, now: Option<Duration>) -> Option<f64> {
     Some(now?.saturating_sub(before?).as_secs_f64())
 }
 
-/// Work of a processor that may be under way at once, and by how many handlers at most.
+/// Work that may wait of those that are being cut, over what is done while one may wait: some are gone before their turn.
+const CUT_OVER_AGE: f64 = 1.25;
+/// Work of a processor that may be under way at once: nobody notices a millisecond. And by how many handlers at most, should costs be
+/// read as next to nothing.
 const SHARED_NANOS: f64 = 1e6;
 const SHARING_MOST: f64 = 64.0;
 /// How often it looks while nothing is asked for.

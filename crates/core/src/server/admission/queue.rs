@@ -84,12 +84,10 @@ impl<T> Class<T> {
         self.by_deadline.first_key_value().map(|(key, _)| *key)
     }
 
-    /// The one whose turn it is by deadline, where that has passed.
+    /// One whose deadline has passed. Some stand before it who have none, and have waited long.
     fn take_expired(&mut self, now: Time) -> Option<Entry<T>> {
-        let (&key, entry) = self.by_deadline.first_key_value()?;
-        if entry.waiting.deadline() > now {
-            return None;
-        }
+        let mut early = self.by_deadline.range(..=(now, u64::MAX));
+        let key = early.find(|(_, entry)| entry.waiting.deadline() <= now).map(|(key, _)| *key)?;
         self.take(key)
     }
 
@@ -127,8 +125,9 @@ impl<T> Queue<T> {
     /// One that has no place here any more: nobody waits for its answer, its criticality is refused as a whole, or there is
     /// more than may wait.
     pub(crate) fn take_victim(&mut self, now: Time, rules: &Rules) -> Option<Verdict<T>> {
-        let minds_deadlines = rules.is_on(Mechanism::Deadline);
-        if let Some(entry) = self.classes.iter_mut().filter(|_| minds_deadlines).find_map(|one| one.take_expired(now)) {
+        if rules.is_on(Mechanism::Deadline)
+            && let Some(entry) = self.classes.iter_mut().find_map(|class| class.take_expired(now))
+        {
             return Some((entry, Some(ServerRefusal::TooLate)));
         }
         let cutoff = rules.cutoff();
@@ -219,8 +218,10 @@ fn age_most(waiting: &Waiting, rules: &Rules) -> u64 {
     let age = rules.spans().age;
     let (cutoff, class) = (rules.cutoff(), waiting.criticality());
     match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
-        (0, _, true) => waiting.deadline().since(waiting.arrived()).as_nanos() as u64 / 2,
-        (0, _, false) | (_, false, false) => u64::MAX,
+        (0, _, true) if rules.is_on(Mechanism::Deadline) => {
+            waiting.deadline().since(waiting.arrived()).as_nanos() as u64 / 2
+        }
+        (0, ..) | (_, false, false) => u64::MAX,
         (_, true, _) => age,
         (_, false, true) => age / 5 * 3,
     }

@@ -78,20 +78,28 @@ impl Buckets {
         }
     }
 
-    /// Takes so many nanoseconds of CPU; says how many it really took, which is what may be given back.
+    /// A request is let in that is expected to cost so many nanoseconds of CPU; says how many it was charged, which is what
+    /// may be given back.
     #[inline]
     pub(crate) fn charge(&self, now: Time, customer: CustomerId, nanos: u64) -> u64 {
         let Some(bucket) = self.limited(customer) else { return 0 };
-        let time = bucket.time_of(nanos).min(DEBT_OF_ONE_MOST);
-        // A few bursts and the dearest request: what was once used is not held against it for ever, and one that costs
-        // more than a burst is still paid for.
+        let time = bucket.time_of(nanos).min(CHARGE_MOST_NANOS);
+        // One that was let in though its customer owes more than a few bursts was let in because there is room: what was
+        // once used is not held against it for ever.
         let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed).saturating_mul(DEBT_MOST));
-        bucket.full_at.fetch_max(now.nanos(), Ordering::Relaxed);
-        let charged = |before: u64| before.max(before.min(most).saturating_add(time));
-        let charging =
-            bucket.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| Some(charged(before)));
-        let before = charging.unwrap_or_else(|before| before);
-        bucket.nanos_of(charged(before).saturating_sub(before)).min(nanos)
+        let charged = |before: u64| Some(before.clamp(now.nanos(), most).saturating_add(time));
+        // It never declines.
+        let (Ok(_) | Err(_)) = bucket.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
+        nanos
+    }
+
+    /// One that was let in costs so much more than it was expected to: that is owed in full.
+    pub(crate) fn charge_more(&self, now: Time, customer: CustomerId, nanos: u64) {
+        if let Some(bucket) = self.limited(customer) {
+            let time = bucket.time_of(nanos).min(CHARGE_MOST_NANOS);
+            bucket.full_at.fetch_max(now.nanos(), Ordering::Relaxed);
+            bucket.full_at.fetch_add(time, Ordering::Relaxed);
+        }
     }
 
     /// Gives back what was taken too much.
@@ -101,6 +109,10 @@ impl Buckets {
             let less = |at: u64| Some(at.saturating_sub(time));
             let _always = bucket.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
+    }
+
+    pub(crate) fn is_limited(&self, customer: CustomerId) -> bool {
+        self.limited(customer).is_some()
     }
 
     fn limited(&self, customer: CustomerId) -> Option<&Bucket> {
@@ -118,11 +130,6 @@ impl Bucket {
         self.price.store(price, Ordering::Relaxed);
     }
 
-    fn nanos_of(&self, time: u64) -> u64 {
-        let price = u128::from(self.price.load(Ordering::Relaxed).max(1));
-        u64::try_from(u128::from(time) * u128::from(PRICE_UNIT) / price).unwrap_or(u64::MAX)
-    }
-
     fn time_of(&self, nanos: u64) -> u64 {
         let time = u128::from(nanos) * u128::from(self.price.load(Ordering::Relaxed)) / u128::from(PRICE_UNIT);
         u64::try_from(time).unwrap_or(u64::MAX / 4)
@@ -133,8 +140,9 @@ impl Bucket {
 pub(crate) const CUSTOMERS: usize = if cfg!(loom) { 2 } else { 4_096 };
 const PRICE_UNIT: u64 = 1 << 20;
 const DEBT_MOST: u64 = 4;
-/// Nanoseconds that one request can be owed for: beyond that it is a mistake.
-const DEBT_OF_ONE_MOST: u64 = 60_000_000_000;
+/// For how long, at the rate of its quota, a customer can owe for one charge: what costs more was read wrong, or is beyond
+/// what keeping it out would mend.
+const CHARGE_MOST_NANOS: u64 = 60_000_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -50,12 +50,12 @@ fn share(used: u64, limit: u64) -> Result<f64, String> {
         return Err("its limit is zero".to_owned());
     }
     let share = used as f64 / limit as f64;
-    // Whoever really limited it would have ended it: believing that, a task would refuse nearly everything for ever.
+    // Nobody can have meant it: believing that, a task would refuse nearly everything for ever.
     if share > BELIEVED_MOST { Err(format!("{used} bytes are in use of a limit of {limit}")) } else { Ok(share) }
 }
 
-/// Times its limit that a process can use for a while, where the limit is a soft one.
-const BELIEVED_MOST: f64 = 2.0;
+/// Times its limit that a process can use: more than a leak, or a soft limit, ever comes to.
+const BELIEVED_MOST: f64 = 100.0;
 
 /// Memory of the machine.
 pub(crate) fn of_machine() -> Option<u64> {
