@@ -317,6 +317,26 @@ fn a_request_charged_piece_by_piece_costs_its_customer_as_much_as_one_charged_at
 }
 
 #[test]
+fn the_limit_of_requests_in_flight_stops_the_least_critical_first() {
+    let mut server = server(|config| {
+        config.modes.limit = Mode::On;
+        config.modes.queue = Mode::Off;
+        config.limit_least = 8;
+    });
+    // One answer makes a limit known; all that follow wait for somebody else, and none ends.
+    let first = ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().unwrap();
+    server.gate().finish(NOW + MS, first, Outcome::Served, Some(MS));
+    server.handle_usage(NOW + 100 * MS, usage());
+    let now = NOW + 101 * MS;
+    let mut let_in = |level| (0..20).map_while(|_| ask(&server, now, &of(level)).ok()).count();
+
+    // In flight five, six, seven and eight eighths of it, whoever is there already.
+    assert_eq!(Criticality::ALL.map(&mut let_in), [5, 1, 1, 1]);
+    let refused = ask(&server, now, &of(Criticality::CriticalPlus)).unwrap_err();
+    assert_eq!(refused.reason, ServerRefusal::LimitReached);
+}
+
+#[test]
 fn many_retries_make_it_say_dont_retry() {
     let mut server = server(|_| {});
     let retry = |attempt| RequestMeta { attempt, ..of(Criticality::Sheddable) };
