@@ -80,7 +80,7 @@ impl Controller {
             return;
         }
         let refusing = refusing.min(REFUSING_MOST);
-        self.trim = (self.trim + TRIM_GAIN * (idle - REFUSAL_WEIGHT * refusing)).clamp(TRIM_LEAST, TRIM_MOST);
+        self.trim = (self.trim + TRIM_GAIN * (idle - REFUSAL_WEIGHT * refusing)).clamp(0.5, 2.0);
         let wanted = fill(&demand.rates(), OVER_ADMISSION * self.trim * capacity);
         self.value = step_towards(self.value, wanted);
     }
@@ -115,10 +115,6 @@ const HIGH_TICKS: u32 = 4;
 const PRESSED_TICKS: i32 = 15;
 const LOW_TICKS: u32 = 10;
 const TRIM_GAIN: f64 = 0.03;
-/// The capacity is learned, so little is left to correct. CPU that a neighbour on the machine took looks as if it had idled: a trim
-/// that followed would hand out what is not there.
-const TRIM_LEAST: f64 = 0.5;
-const TRIM_MOST: f64 = 1.25;
 /// Refusing is half as bad as idling: it may have been for the best.
 const REFUSAL_WEIGHT: f64 = 0.5;
 /// Refusals count for at most this share of the capacity: clients that heed no hint are refused whatever is let in, and idling
