@@ -139,7 +139,7 @@ async fn connect(address: &str, connections: usize) -> Result<Vec<SendRequest<No
 /// How long it took, if it was answered in time with anything but a refusal.
 async fn ask(mut connection: SendRequest<Nothing>, is_critical: bool) -> Option<Duration> {
     let criticality = if is_critical { "CRITICAL" } else { "SHEDDABLE" };
-    let request = http::Request::get("http://work/").header("evenkeel-criticality", criticality);
+    let request = http::Request::get("http://service/").header("evenkeel-criticality", criticality);
     let request = request.body(Nothing::new()).ok()?;
     let began = Instant::now();
     let answer = timeout(PATIENCE, connection.send_request(request)).await.ok()?.ok()?;
