@@ -228,8 +228,9 @@ impl Picker {
         if self.throttling.hints == Mode::Off || ticket.owner != self.owner {
             return;
         }
-        // What the hint does not hold back in the end is to be held back by the local half.
-        ticket.hinted = self.throttling.hints == Mode::On && !hint.cutoff.admits(ticket.priority);
+        // Also where the line refused what the hint admits: a server that sees all that is asked for says soon what it
+        // refuses, and one whose clients hold back on their own account cannot.
+        ticket.hinted = self.throttling.hints == Mode::On;
         self.slots.throttle.hints.heed(now, ticket.slot, hint);
     }
 
