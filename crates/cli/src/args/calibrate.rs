@@ -12,7 +12,7 @@ use super::values::whole_number;
 #[derive(Debug, Args)]
 #[command(max_term_width = 80, after_help = EXAMPLES)]
 pub(crate) struct CalibrateArgs {
-    /// How often the work is done, 20 ms each
+    /// How often the work is done, 18 ms each on the reference machine
     #[arg(long, value_name = "N", value_parser = rounds, default_value_t = 51, allow_negative_numbers = true)]
     pub(crate) rounds: u32,
 

@@ -75,11 +75,11 @@ pub(super) fn quota(text: &str) -> Result<(String, f64), String> {
 
 /// Whose word on the customer is believed.
 pub(super) fn trusted(text: &str) -> Result<Trusted, String> {
-    match text {
+    match text.to_ascii_lowercase().as_str() {
         "nobody" => Ok(Trusted::Nobody),
         "loopback" => Ok(Trusted::Loopback),
         "everyone" => Ok(Trusted::Everyone),
-        networks => Trusted::networks(networks.split(','))
+        _ => Trusted::networks(text.split(','))
             .map_err(|error| format!("{error}; or use one of nobody, loopback, everyone")),
     }
 }

@@ -43,7 +43,7 @@ impl Figures {
             median_ms: millis(found.median),
             least_ms: millis(found.least),
             most_ms: millis(found.most),
-            reference_ms: millis(found.median) * found.factor.value(),
+            reference_ms: (millis(found.median) * found.factor.value() * 1e3).round() / 1e3,
             processor: processor(),
             optimised: !cfg!(debug_assertions),
         }
@@ -61,12 +61,21 @@ fn write(out: &mut impl Write, paint: Paint, figures: &Figures) -> std::io::Resu
     write!(out, "{}", paragraph(&how))?;
     writeln!(out)?;
     writeln!(out, "  evenkeel::Server::new().with_cpu_factor({factor})")?;
+    if median_ms > &(least_ms * NOISY) {
+        writeln!(out)?;
+        let noisy = "Half of the rounds took more than a twentieth longer than the shortest: the machine is busy or its clock rate \
+                     changes. Run it again while it is idle, with more --rounds.";
+        write!(out, "{}", paragraph(noisy))?;
+    }
     if !optimised {
         writeln!(out)?;
         write!(out, "{}", paragraph("This build is not optimised: its factor compares with nothing."))?;
     }
     Ok(())
 }
+
+/// The median over the least of an idle machine is below this.
+const NOISY: f64 = 1.05;
 
 /// As Linux tells it.
 fn processor() -> Option<String> {

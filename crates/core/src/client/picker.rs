@@ -13,7 +13,7 @@ use super::pick::{Candidates, Policy};
 use super::refusal::Refusal;
 use super::slots::{Slot, Slots};
 use super::throttle::{Half, Settings};
-use crate::{Criticality, CustomerId, Hint, Kind, LoadReport, Mode, Outcome, Priority, RequestMeta, Rng, Time};
+use crate::{Criticality, CustomerId, Hint, Kind, LoadReport, Mode, Outcome, RequestMeta, Rng, Time};
 
 /// A usable backend and where it is counted.
 #[derive(Clone, Debug)]
@@ -102,7 +102,6 @@ impl Picker {
             criticality: meta.criticality,
             wakes,
             hinted: false,
-            priority: meta.priority(),
             customer: meta.customer,
             held,
             began: now,
@@ -274,7 +273,6 @@ pub struct Ticket {
     /// Whether the answer came with a hint that says what to send.
     hinted: bool,
     customer: CustomerId,
-    priority: Priority,
     held: [u16; 4],
     began: Time,
 }

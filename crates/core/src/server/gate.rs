@@ -142,10 +142,11 @@ impl Gate {
         let work = self.costs.expected(meta.method);
         count_asked(shard, meta);
         self.check_time(now, shard, meta)?;
-        // What is over a quota is served while there is room, and is not for the others to make room for.
-        if self.check_quota(now, shard, meta)? == Standing::Within {
+        // One that only observes changes nothing, also not who counts.
+        if !self.rules.is_on(Mechanism::Quota) || self.buckets.is_demand(now, meta.customer, class, work) {
             add_work(shard, class.index(), work);
         }
+        self.check_quota(now, shard, meta)?;
         self.check_cutoff(now, shard, meta)?;
         self.check_limit(now, shard, class)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
@@ -189,33 +190,27 @@ impl Gate {
         self.judge(now, shard, meta.criticality, Mechanism::Deadline, ServerRefusal::TooLate)
     }
 
-    fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<Standing, Refused> {
-        let mode = self.rules.mode(Mechanism::Quota);
-        if mode == Mode::Off {
-            return Ok(Standing::Within);
-        }
+    fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
         let standing = self.buckets.standing(now, meta.customer, meta.criticality);
-        let bites = match standing {
+        if !self.bites(standing) {
+            return Ok(());
+        }
+        self.judge(now, shard, meta.criticality, Mechanism::Quota, ServerRefusal::OutOfQuota)
+    }
+
+    fn bites(&self, standing: Standing) -> bool {
+        match standing {
             Standing::Within => false,
             Standing::OverSoft => self.rules.is_short(),
             Standing::OverHard => true,
-        };
-        if bites {
-            self.judge(now, shard, meta.criticality, Mechanism::Quota, ServerRefusal::OutOfQuota)?;
         }
-        // One that only observes changes nothing, also not who counts.
-        Ok(if mode == Mode::On { standing } else { Standing::Within })
     }
 
     /// Whether one in line would be refused for its customer's quota, were it to come now.
     pub(crate) fn is_out_of_quota(&self, now: Time, waiting: &Waiting) -> bool {
         let Admission { customer, criticality, reserved, .. } = waiting.admission;
         self.rules.is_on(Mechanism::Quota)
-            && match self.buckets.standing_without(now, customer, criticality, reserved) {
-                Standing::Within => false,
-                Standing::OverSoft => self.rules.is_short(),
-                Standing::OverHard => true,
-            }
+            && self.bites(self.buckets.standing_without(now, customer, criticality, reserved))
     }
 
     fn check_cutoff(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {

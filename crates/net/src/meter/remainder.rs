@@ -76,7 +76,7 @@ impl Remainder {
     }
 
     /// Least squares in units in which both columns have length one, with a ridge: where all requests are of one size the
-    /// two prices cannot be told apart, and each explains half.
+    /// two prices cannot be told apart, and each explains half, as far as a KiB can.
     fn solve(&mut self) {
         let (of_requests, of_kib) = (self.requests_requests.sqrt(), self.kib_kib.sqrt());
         let by_requests = self.requests_rest / of_requests;
@@ -96,6 +96,11 @@ impl Remainder {
             (true, _) => (0.0, (by_kib / of_kib).max(0.0)),
             (false, true) => (alone, 0.0),
         };
+        if self.seconds_per_kib > KIB_MOST {
+            self.seconds_per_kib = KIB_MOST;
+            let of_requests = self.requests_rest - KIB_MOST * self.requests_kib;
+            self.seconds_per_request = (of_requests / self.requests_requests).max(0.0);
+        }
     }
 }
 
@@ -103,6 +108,9 @@ impl Remainder {
 const KEPT: f64 = 0.97;
 /// Small beside what two kinds of requests differ by, large beside what sums of a second round to.
 const RIDGE: f64 = 1e-4;
+/// Seconds that a KiB costs at most: twenty times what moving, checking and encrypting one takes. What seems to cost more is small
+/// requests of one size, whose price is one for each request.
+const KIB_MOST: f64 = 20e-6;
 
 #[cfg(test)]
 mod tests {
@@ -146,6 +154,18 @@ mod tests {
         }
 
         assert!(is_near(remainder.of_request(3.0).as_secs_f64(), 50e-6, 0.01), "{remainder:?}");
+    }
+
+    #[test]
+    fn small_requests_of_one_size_are_priced_by_the_request() {
+        let mut remainder = Remainder::default();
+        for second in 1..60 {
+            let requests = 100 * second;
+            remainder.sample(&interval(requests, requests as f64 * 0.03, requests as f64 * 50e-6));
+        }
+
+        assert!(is_near(remainder.seconds_per_request(), 50e-6, 0.02), "{remainder:?}");
+        assert!(remainder.seconds_per_kib() <= KIB_MOST, "{remainder:?}");
     }
 
     #[test]

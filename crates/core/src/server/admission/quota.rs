@@ -24,6 +24,9 @@ struct Bucket {
     /// How far ahead of now `full_at` may be.
     burst: AtomicU64,
     full_at: AtomicU64,
+    /// The same for what counts as demand, which is never in debt: a customer that is always over its quota still asks for that
+    /// much.
+    counted_at: AtomicU64,
     hard: AtomicU32,
 }
 
@@ -67,15 +70,27 @@ impl Buckets {
         let Some(bucket) = self.limited(customer) else { return Standing::Within };
         let ahead = bucket.full_at.load(Ordering::Relaxed).saturating_sub(now.nanos());
         let ahead = ahead.saturating_sub(bucket.time_of(charged));
-        // The more it matters, the further its bucket may be emptied: the lowest is out first.
-        let share = u128::from(bucket.burst.load(Ordering::Relaxed)) * (class.index() as u128 + 1) / 4;
-        if u128::from(ahead) < share {
+        if u128::from(ahead) < bucket.share_of(class) {
             Standing::Within
         } else if bucket.hard.load(Ordering::Relaxed) != 0 {
             Standing::OverHard
         } else {
             Standing::OverSoft
         }
+    }
+
+    /// Whether a request that is expected to cost so much is part of what its customer may ask for. What is beyond is served while
+    /// there is room, and is not for the others to make room for.
+    pub(crate) fn is_demand(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) -> bool {
+        let Some(bucket) = self.limited(customer) else { return true };
+        let at = bucket.counted_at.load(Ordering::Relaxed).max(now.nanos());
+        if u128::from(at - now.nanos()) >= bucket.share_of(class) {
+            return false;
+        }
+        // Two threads may both find room: demand is an estimate.
+        let time = bucket.time_of(nanos).min(CHARGE_MOST_NANOS);
+        bucket.counted_at.store(at.saturating_add(time), Ordering::Relaxed);
+        true
     }
 
     /// A request is let in that is expected to cost so many nanoseconds of CPU; says how many it was charged, which is what
@@ -128,6 +143,11 @@ impl Bucket {
         self.burst.store(saturating_nanos(burst), Ordering::Relaxed);
         self.hard.store(u32::from(quota.is_some_and(|quota| quota.hard)), Ordering::Relaxed);
         self.price.store(price, Ordering::Relaxed);
+    }
+
+    /// The more it matters, the further the bucket may be emptied: the lowest is out first.
+    fn share_of(&self, class: Criticality) -> u128 {
+        u128::from(self.burst.load(Ordering::Relaxed)) * (class.index() as u128 + 1) / 4
     }
 
     fn time_of(&self, nanos: u64) -> u64 {
@@ -196,6 +216,21 @@ mod tests {
         });
         let count = let_in.count();
         assert!((29..=32).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn a_customer_that_is_always_over_its_quota_still_asks_for_that_much() {
+        let (buckets, search) = (buckets(false), CustomerId(7));
+        // Two CPUs asked for in requests of 10 ms, for ten seconds; half a CPU is its quota.
+        let counted = (0..2_000).filter(|&request| {
+            let now = Time::from_millis(10_000 + request * 5);
+            buckets.charge(now, search, 10 * MS);
+            buckets.is_demand(now, search, Criticality::Critical, 10 * MS)
+        });
+        // 5 CPU seconds in ten seconds, and what the burst had besides.
+        let count = counted.count();
+        assert!((500..=540).contains(&count), "{count}");
+        assert_eq!(buckets.standing(Time::from_secs(20), search, Criticality::Critical), Standing::OverSoft);
     }
 
     #[test]

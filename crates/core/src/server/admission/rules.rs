@@ -147,8 +147,8 @@ impl Rules {
 
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        let burst = self.burst.load(Ordering::Relaxed);
-        self.short.load(Ordering::Relaxed) != 0 || self.queued() > burst / SHORT_PART
+        let Spans { cut, burst, .. } = self.spans();
+        self.short.load(Ordering::Relaxed) != 0 || self.queued() > cut.min(burst / SHORT_PART)
     }
 
     pub(crate) fn set_short(&self, short: bool) {
@@ -231,7 +231,8 @@ fn is_recent(now: Time, at: &AtomicU64) -> bool {
     at != 0 && at <= now.nanos() && now.since(Time::from_nanos(at)) < MOMENT
 }
 
-/// Work in line, as a part of what a burst may bring, from which on capacity is short.
+/// Work in line, as a part of what a burst may bring, from which on capacity is short; or what may wait of those that are cut, where
+/// that is less: whoever is within its quota hardly waits for those beyond.
 const SHORT_PART: u64 = 4;
 const NOTED_EVERY: Duration = Duration::from_millis(1);
 /// Within this long one that matters less is not started after one that matters more was refused, nor the other way
