@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::pick::PolicyName;
+use super::pick::{PickConfig, PolicyName};
 use super::subset::{Algorithm, no_client_ordinal};
 use super::throttle::ThrottleConfig;
 use crate::InvalidConfig;
@@ -24,6 +24,8 @@ pub struct ClientConfig {
     pub subset: SubsetConfig,
     /// Who of them gets the next request. Default `least_loaded`.
     pub policy: PolicyName,
+    /// Settings of the policies that have some.
+    pub pick: PickConfig,
     /// How much one backend may have in flight from this client.
     pub flow: FlowConfig,
     /// How long errors count as active requests.
@@ -168,7 +170,7 @@ impl ClientConfig {
     /// Says what is wrong, if anything is.
     pub fn check(&self) -> Result<(), InvalidConfig> {
         self.check_all_but_policy()?;
-        self.policy.build().map(drop)
+        self.policy.build(&self.pick).map(drop)
     }
 
     pub(crate) fn check_all_but_policy(&self) -> Result<(), InvalidConfig> {
@@ -181,6 +183,7 @@ impl ClientConfig {
         InvalidConfig::unless_in_range("backoff.first", self.backoff.first, millisecond, hour)?;
         InvalidConfig::unless_in_range("backoff.most", self.backoff.most, self.backoff.first, hour)?;
         InvalidConfig::unless_in_range("backoff.jitter", self.backoff.jitter, 0.0, 0.9)?;
+        self.pick.check()?;
         self.check_checks()?;
         self.throttle.check()?;
         if self.subset.client.is_none() && self.subset.algorithm.is_some_and(Algorithm::needs_client_ordinal) {

@@ -74,6 +74,11 @@ impl Member {
         (self.state, self.vigil.is_connected(), self.vigil.is_inactive())
     }
 
+    /// When it last became usable: it was connected to, or wanted requests again.
+    pub(crate) fn usable_since(&self) -> Time {
+        self.connected_at.map_or(self.since, |at| at.max(self.since))
+    }
+
     pub(crate) fn is_healthy(&self) -> bool {
         self.state == BackendState::Healthy
     }

@@ -126,7 +126,7 @@ impl Client {
     /// A client without backends. `rng` gives it a seed of its own, for jitter and for random subsets.
     pub fn new(now: Time, config: ClientConfig, rng: &mut Rng) -> Result<Self, InvalidConfig> {
         config.check()?;
-        let policy = config.policy.build()?;
+        let policy = config.policy.build(&config.pick)?;
         Ok(Client::with_policy(now, config, (policy, false), rng))
     }
 
@@ -240,8 +240,8 @@ impl Client {
     pub fn handle_config(&mut self, now: Time, config: ClientConfig) -> Result<(), InvalidConfig> {
         config.check_all_but_policy()?;
         self.on_clock(now);
-        let stays = self.is_custom_policy || config.policy == self.config.policy;
-        let policy = if stays { Arc::clone(&self.policy) } else { config.policy.build()? };
+        let stays = self.is_custom_policy || (config.policy, &config.pick) == (self.config.policy, &self.config.pick);
+        let policy = if stays { Arc::clone(&self.policy) } else { config.policy.build(&config.pick)? };
         let before = std::mem::replace(&mut self.config, config);
         if let Err(error) = self.handle_backends(now, self.backends.clone()) {
             self.config = before;

@@ -20,6 +20,8 @@ use crate::{Criticality, CustomerId, Hint, Kind, LoadReport, Mode, Outcome, Requ
 pub(crate) struct Candidate {
     pub(crate) backend: BackendId,
     pub(crate) slot: u32,
+    /// Since when it can be used.
+    pub(crate) since: Time,
     /// The slot itself: a policy that looks at many finds each without a detour.
     pub(crate) counts: Arc<Slot>,
 }

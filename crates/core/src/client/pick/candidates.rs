@@ -71,6 +71,17 @@ impl<'a> Candidates<'a> {
         Some(active.saturating_add(streams))
     }
 
+    /// When the candidate last became usable: it was connected to, or wanted requests again.
+    pub fn usable_since(&self, position: usize) -> Option<Time> {
+        self.list.get(position).map(|candidate| candidate.since)
+    }
+
+    /// Recent errors of the candidate as requests in flight.
+    #[inline]
+    pub fn errors(&self, now: Time, position: usize) -> u32 {
+        self.slot(position).map_or(0, |slot| slot.errors.count(now, self.forgetting))
+    }
+
     /// The candidate's last load report, and when it came.
     pub fn report(&self, position: usize) -> Option<(Time, LoadReport)> {
         self.slot(position)?.report.last()
@@ -104,7 +115,7 @@ mod tests {
         // Two in a row count as one request.
         slot.errors.add(now, forgetting);
         slot.errors.add(now, forgetting);
-        let list = [Candidate { backend: BackendId(1), slot: 0, counts: Arc::new(slot) }];
+        let list = [Candidate { backend: BackendId(1), slot: 0, since: Time::ZERO, counts: Arc::new(slot) }];
 
         let among = Candidates::new(&list, &RequestMeta::PLAIN, 2, forgetting);
         assert_eq!((among.load(now, 0), among.in_flight(0)), (Some(3), Some(2)));

@@ -7,8 +7,11 @@
 
 mod candidates;
 mod least_loaded;
+mod level;
 mod p2c;
+mod prequal;
 mod round_robin;
+mod weighted;
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,8 +20,11 @@ use std::time::Duration;
 
 pub use candidates::Candidates;
 pub use least_loaded::{LeastLoaded, SCAN_MAX, WINDOW};
+pub use level::LevelConfig;
 pub use p2c::PowerOfTwo;
+pub use prequal::PrequalConfig;
 pub use round_robin::RoundRobin;
+pub use weighted::WeightedConfig;
 
 use super::backend::BackendId;
 use super::picker::Local;
@@ -55,6 +61,25 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// The share it means the candidate at `position` to get, relative to the others, and why; for people to read.
     fn weight(&self, _now: Time, _among: &Candidates<'_>, _position: usize) -> (f64, &'static str) {
         (1.0, "all equal")
+    }
+}
+
+/// What can be set for policies that have settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PickConfig {
+    /// Of `weighted`.
+    pub weighted: WeightedConfig,
+    /// Of `prequal`.
+    pub prequal: PrequalConfig,
+    /// Of `level`.
+    pub level: LevelConfig,
+}
+
+impl PickConfig {
+    pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
+        self.weighted.check()?;
+        self.prequal.check()?;
+        self.level.check()
     }
 }
 
@@ -110,7 +135,7 @@ impl PolicyName {
     }
 
     /// The policy of this name; a name whose policy is still to come is refused.
-    pub fn build(self) -> Result<Arc<dyn Policy>, InvalidConfig> {
+    pub fn build(self, _settings: &PickConfig) -> Result<Arc<dyn Policy>, InvalidConfig> {
         match self {
             PolicyName::RoundRobin => Ok(Arc::new(RoundRobin)),
             PolicyName::LeastLoaded => Ok(Arc::new(LeastLoaded)),

@@ -179,8 +179,9 @@ impl Roster {
             let is_there = if are_inactive { member.vigil.is_inactive() } else { member.vigil.is_connected() };
             member.is_healthy() && is_there
         });
-        usable.filter_map(|(backend, &Member { slot, .. })| {
-            Some(Candidate { backend, slot, counts: Arc::clone(self.slots().get(slot)?) })
+        usable.filter_map(|(backend, member)| {
+            let (slot, since) = (member.slot, member.usable_since());
+            Some(Candidate { backend, slot, since, counts: Arc::clone(self.slots().get(slot)?) })
         })
     }
 
