@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::subset::Algorithm;
-use crate::client::{BackendId, BackendState, Refusal};
+use crate::client::{BackendId, BackendState, EjectCounts, Refusal};
 use crate::server::{AdmissionSnapshot, Phase};
 use crate::{Cutoff, LoadReport, Outcome, Time};
 
@@ -30,6 +30,8 @@ pub struct ClientSnapshot {
     pub throttled: ThrottleCounts,
     /// Checks of backends, and what came of them.
     pub checks: CheckCounts,
+    /// Backends that were left out because they fail where others do not.
+    pub ejected: EjectCounts,
     /// The members and those who stand in, most preferred first.
     pub backends: Vec<BackendSnapshot>,
 }
@@ -69,6 +71,8 @@ pub struct BackendSnapshot {
     pub cutoff: Option<Cutoff>,
     /// Requests that would have gone there and were not sent because of that.
     pub held: u64,
+    /// Until when it is left out because it fails where others do not, if it is; or would be.
+    pub out_until: Option<Time>,
 }
 
 /// What a client's throttle (B7) refused, in the order of [`Criticality::ALL`](crate::Criticality::ALL).

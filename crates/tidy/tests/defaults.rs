@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use evenkeel::ChannelConfig;
-use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
+use evenkeel_core::client::pick::{LevelConfig, PickConfig, PrequalConfig, SCAN_MAX, WINDOW, WeightedConfig};
 use evenkeel_core::client::{
-    BackoffConfig, ChecksConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
+    BackoffConfig, ChecksConfig, EjectConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
 };
 use evenkeel_core::server::{AdmissionConfig, Modes, PeersConfig, QuotasConfig, SignalsConfig, Thresholds};
 use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, ThrottleConfig, Time};
@@ -65,7 +65,7 @@ fn check(table: &str, code: &BTreeMap<&'static str, String>) -> Vec<Finding> {
 
 /// Every field by name: a field that is added does not compile until it is listed here.
 fn defaults() -> BTreeMap<&'static str, String> {
-    let ClientConfig { subset, policy, flow, errors, backoff, idle, checks, probes, throttle } =
+    let ClientConfig { subset, policy, pick, flow, errors, eject, backoff, idle, checks, probes, throttle } =
         ClientConfig::default();
     let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
     let FlowConfig { active_max, streams_max } = flow;
@@ -128,9 +128,29 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("request.lot", lot.0.to_string()),
         ("request.method", method.0.to_string()),
     ]);
+    settings.extend(picking(&pick));
+    settings.extend(ejecting(&eject));
     settings.extend(throttling(&throttle));
     settings.extend(admitting(&admission));
     settings
+}
+
+fn picking(pick: &PickConfig) -> Vec<(&'static str, String)> {
+    let PickConfig { weighted: WeightedConfig {}, prequal: PrequalConfig {}, level: LevelConfig {} } = pick;
+    Vec::new()
+}
+
+fn ejecting(eject: &EjectConfig) -> [(&'static str, String); 7] {
+    let EjectConfig { mode, failing, least, most, first, longest, panic } = eject;
+    [
+        ("client.eject.mode", mode.to_string()),
+        ("client.eject.failing", failing.to_string()),
+        ("client.eject.least", least.to_string()),
+        ("client.eject.most", most.to_string()),
+        ("client.eject.first", format!("{first:?}")),
+        ("client.eject.longest", format!("{longest:?}")),
+        ("client.eject.panic", panic.to_string()),
+    ]
 }
 
 fn throttling(throttle: &ThrottleConfig) -> [(&'static str, String); 5] {

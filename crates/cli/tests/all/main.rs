@@ -11,5 +11,6 @@ mod commands;
 mod demo;
 mod documents;
 mod generated;
+mod policies;
 mod restarts;
 mod sim;

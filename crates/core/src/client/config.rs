@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::eject::EjectConfig;
 use super::pick::{PickConfig, PolicyName};
 use super::subset::{Algorithm, no_client_ordinal};
 use super::throttle::ThrottleConfig;
@@ -30,6 +31,8 @@ pub struct ClientConfig {
     pub flow: FlowConfig,
     /// How long errors count as active requests.
     pub errors: ErrorsConfig,
+    /// Which backends are left out because they fail.
+    pub eject: EjectConfig,
     /// When to try a lost connection again.
     pub backoff: BackoffConfig,
     /// When a connection that nobody uses is let go.
@@ -184,6 +187,7 @@ impl ClientConfig {
         InvalidConfig::unless_in_range("backoff.most", self.backoff.most, self.backoff.first, hour)?;
         InvalidConfig::unless_in_range("backoff.jitter", self.backoff.jitter, 0.0, 0.9)?;
         self.pick.check()?;
+        self.eject.check()?;
         self.check_checks()?;
         self.throttle.check()?;
         if self.subset.client.is_none() && self.subset.algorithm.is_some_and(Algorithm::needs_client_ordinal) {

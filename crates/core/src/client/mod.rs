@@ -15,6 +15,7 @@ mod slots;
 mod backend;
 mod backoff;
 mod config;
+mod eject;
 mod health;
 mod lease;
 mod member;
@@ -30,6 +31,7 @@ pub use backend::{BackendId, BackendList, BackendSpec, BadBackends};
 pub use config::{
     BackoffConfig, ChecksConfig, ClientConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
 };
+pub use eject::{EjectConfig, EjectCounts};
 pub use health::{BackendState, HealthEvent};
 pub use pick::PolicyName;
 use picker::Candidate;
@@ -40,6 +42,7 @@ pub use throttle::{CUSTOMERS_APART, ThrottleConfig};
 use crate::snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts};
 use crate::time::CLOCK_JUMP;
 use crate::{Announcement, Greeting, InvalidConfig, LoadReport, Notice, RequestMeta, Rng, Time};
+use eject::Ejection;
 use errors::Forgetting;
 use flow::Limits;
 use pick::Policy;
@@ -111,6 +114,9 @@ pub struct Client {
     algorithm: Algorithm,
     roster: Roster,
     probes: ProbeBudget,
+    ejection: Ejection,
+    /// Whether those that are out are left out, or there are too few others.
+    ejects: bool,
     policy: Arc<dyn Policy>,
     /// Handed in, so that no change of settings replaces it.
     is_custom_policy: bool,
@@ -151,6 +157,8 @@ impl Client {
             algorithm: config.subset.algorithm.unwrap_or(Algorithm::Random),
             roster,
             probes: ProbeBudget::default(),
+            ejection: Ejection::default(),
+            ejects: false,
             refit_at: policy.refit_period().map(|period| now + period),
             policy,
             is_custom_policy,
@@ -178,6 +186,7 @@ impl Client {
         self.changed |= !gone.is_empty();
         self.actions.extend(gone.into_iter().map(Action::Disconnect));
         self.backends = backends;
+        self.ejection.on_change(self.now, &self.config.eject);
         self.replan();
         Ok(())
     }
@@ -266,6 +275,9 @@ impl Client {
             self.replan();
         }
         self.take_news();
+        if self.ejection.next_timeout().is_some_and(|at| at <= self.now) {
+            self.changed |= self.ejection.look(self.now, &self.config.eject, &self.roster.ended());
+        }
         if self.refit_at.is_some_and(|at| at <= self.now) {
             self.refit_at = self.policy.refit_period().map(|period| self.now + period);
             self.changed = true;
@@ -280,7 +292,7 @@ impl Client {
 
     /// When to call [`Client::handle_timeout`], if something is to happen by itself.
     pub fn poll_timeout(&self) -> Option<Time> {
-        [self.roster.next_timeout(), self.refit_at].into_iter().flatten().min()
+        [self.roster.next_timeout(), self.refit_at, self.ejection.next_timeout()].into_iter().flatten().min()
     }
 
     /// A new picker, if anything changed since the last one; the driver publishes it to all threads. Takes time in
@@ -290,6 +302,7 @@ impl Client {
             return None;
         }
         self.generation = self.generation.wrapping_add(1);
+        self.ejects = self.applies_ejection();
         let mut picker = self.picker();
         let among = picker.candidates_for(&NO_REQUEST);
         if let Some(successor) = self.policy.refit(self.now, &among, &mut self.rng) {
@@ -306,7 +319,10 @@ impl Client {
         let places: BTreeMap<_, _> = picker.backends().zip(0..).collect();
         let backends = self.roster.members().map(|(backend, member)| {
             let weight = places.get(&backend).map(|&place| self.policy.weight(now, &among, place));
-            self.roster.snapshot_of(now, backend, member, weight, picker.forgetting)
+            let snapshot = self.roster.snapshot_of(now, backend, member, weight, picker.forgetting);
+            let out_until = self.ejection.out_until(backend);
+            let is_left_out = self.ejects && out_until.is_some() && snapshot.state == BackendState::Healthy;
+            BackendSnapshot { out_until, why: if is_left_out { LEFT_OUT } else { snapshot.why }, ..snapshot }
         });
         ClientSnapshot {
             policy: self.policy.name(),
@@ -319,6 +335,7 @@ impl Client {
             woken: self.roster.slots().woken(),
             throttled: self.roster.slots().throttle.counts(),
             checks: self.roster.check_counts(),
+            ejected: self.ejection.counts(),
             backends: backends.collect::<Vec<BackendSnapshot>>(),
         }
     }
@@ -371,9 +388,10 @@ impl Client {
 
     fn picker(&self) -> Picker {
         let flow = &self.config.flow;
-        let mut candidates: Vec<Candidate> = self.roster.candidates(false).collect();
+        let is_in = |one: &Candidate| !(self.ejects && self.is_out(one));
+        let mut candidates: Vec<Candidate> = self.roster.candidates(false).filter(is_in).collect();
         let awake = candidates.len();
-        candidates.extend(self.roster.candidates(true));
+        candidates.extend(self.roster.candidates(true).filter(is_in));
         Picker {
             slots: Arc::clone(self.roster.slots()),
             candidates: candidates.into_boxed_slice(),
@@ -386,6 +404,17 @@ impl Client {
             generation: self.generation,
             owner: self.drawn as u32,
         }
+    }
+
+    /// Whether those that are out are left out of the next picker.
+    fn applies_ejection(&mut self) -> bool {
+        let all = || self.roster.candidates(false).chain(self.roster.candidates(true));
+        let (usable, outside) = (all().count(), all().filter(|one| self.is_out(one)).count());
+        self.ejection.applies(&self.config.eject, usable - outside, outside, self.roster.wished())
+    }
+
+    fn is_out(&self, candidate: &Candidate) -> bool {
+        self.ejection.out_until(candidate.backend).is_some()
     }
 
     fn algorithm_for(&self, backends: &BackendList) -> Algorithm {
@@ -402,6 +431,7 @@ impl Client {
     fn on_clock(&mut self, now: Time) {
         if self.now.since(now) > CLOCK_JUMP {
             self.roster.on_clock_jump(self.now, now);
+            self.ejection.on_clock_jump(self.now, now);
             self.roster.slots().throttle.forget();
             self.roster.slots().throttle.hints.forget_all();
             self.refit_at = self.refit_at.map(|at| at.moved(self.now, now));
@@ -413,5 +443,7 @@ impl Client {
 
 /// What a policy sees where it is not asked for a request.
 const NO_REQUEST: RequestMeta = RequestMeta::PLAIN;
+/// Why a backend gets nothing while it is out.
+const LEFT_OUT: &str = "left out for a while: it fails where others do not";
 /// Backends beyond the subset that may stand in, at least; as many as the subset where that is more.
 const SPARES_LEAST: u32 = 8;

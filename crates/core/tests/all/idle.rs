@@ -9,7 +9,7 @@ use crate::support::{NOW, backends, id, meta};
 use evenkeel_core::client::WAKE_MORE_AFTER;
 use evenkeel_core::{
     Action, Announcement, BackendSnapshot, BackendState, Checked, CheckedBy, Client, ClientConfig, Greeting, LinkState,
-    LoadReport, Local, Notice, Outcome, Picker, PolicyName, Readiness, Refusal, Rng, Ticket, Time,
+    LoadReport, Local, Mode, Notice, Outcome, Picker, PolicyName, Readiness, Refusal, Rng, Ticket, Time,
 };
 
 const IDLE: Duration = Duration::from_secs(8);
@@ -431,6 +431,7 @@ fn a_reset_leads_to_a_new_key_within_a_period_and_not_at_once() {
 fn without_an_idle_time_connections_stay_for_ever() {
     let mut settings = config();
     settings.idle.after = None;
+    settings.eject.mode = Mode::Off;
     let mut idle = Idle::with(settings, 3, true);
     assert_eq!(idle.pass(Duration::from_secs(100_000)), []);
     assert_eq!(idle.client.poll_timeout(), None);

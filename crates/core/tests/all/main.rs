@@ -7,6 +7,7 @@ mod support;
 mod admission;
 mod client;
 mod contract;
+mod eject;
 mod idle;
 mod peers;
 mod pick;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::support::meta;
 use evenkeel_core::client::subset::Algorithm;
 use evenkeel_core::{
-    Action, Announcement, BackendId, BackendList, BackendSpec, BackendState, Checked, Client, ClientConfig, Cutoff,
-    Greeting, Hint, LinkState, LoadReport, Local, Mode, Notice, Outcome, Readiness, Refusal, Rng, Ticket, Time,
+    Action, Announcement, BackendId, BackendList, BackendSnapshot, BackendSpec, BackendState, Checked, Client,
+    ClientConfig, Cutoff, Greeting, Hint, LinkState, LoadReport, Local, Mode, Notice, Outcome, Readiness, Refusal, Rng,
+    Ticket, Time,
 };
 
 const SIZE: usize = 5;
@@ -47,6 +48,8 @@ impl Swarm {
         config.checks.visit_every = Duration::from_secs(5);
         let throttle = Mode::ALL[rng.below(3) as usize];
         (config.throttle.local, config.throttle.hints) = (throttle, throttle);
+        config.eject.mode = Mode::ALL[rng.below(3) as usize];
+        (config.eject.least, config.eject.failing) = (1, 0.3);
         let now = Time::from_secs(100);
         let mut client = Client::new(now, config, &mut rng).unwrap();
         let picker = client.poll_picker().unwrap();
@@ -224,9 +227,10 @@ impl Swarm {
     /// Unless it is throttled: succeeds exactly if some connected candidate has room; waits exactly if one without a connection would have.
     fn begin(&mut self) {
         let snapshot = self.client.snapshot(self.now);
-        let healthy = || snapshot.backends.iter().filter(|one| one.state == BackendState::Healthy);
+        let healthy = || snapshot.backends.iter().filter(|one| one.state == BackendState::Healthy && !is_left_out(one));
         let has_room = healthy().any(|one| one.link == LinkState::Connected && one.active < 3);
-        let may_wake = healthy().any(|one| one.link != LinkState::Connected);
+        let is_waking = |one: &BackendSnapshot| one.state == BackendState::Healthy && one.link == LinkState::Waking;
+        let may_wake = healthy().any(|one| one.link != LinkState::Connected) || snapshot.backends.iter().any(is_waking);
         let begun = self.picker.begin(&mut self.local, self.now, &meta(), &mut self.rng);
         if let Err(Refusal::Throttled) = begun {
             assert_eq!(self.throttle, Mode::On);
@@ -270,7 +274,8 @@ impl Swarm {
 
     fn check(&self) {
         let snapshot = self.client.snapshot(self.now);
-        let healthy: Vec<_> = snapshot.backends.iter().filter(|one| one.state == BackendState::Healthy).collect();
+        let healthy: Vec<_> =
+            snapshot.backends.iter().filter(|one| one.state == BackendState::Healthy && !is_left_out(one)).collect();
         let pickable = healthy.iter().filter(|one| one.link != LinkState::Waking).count();
         assert_eq!(self.picker.len(), pickable, "the picker has who is healthy");
         for one in &snapshot.backends {
@@ -293,6 +298,10 @@ impl Swarm {
             assert!(at <= self.now + Duration::from_secs(13), "nothing waits for ever: {at:?} at {:?}", self.now);
         }
     }
+}
+
+fn is_left_out(backend: &BackendSnapshot) -> bool {
+    backend.why.starts_with("left out")
 }
 
 fn run(seed: u64) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use evenkeel_core::client::pick::Policy;
 use evenkeel_core::{
-    Action, BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Outcome, Picker, PolicyName, Readiness,
-    Refusal, RequestMeta, Rng, Ticket, Time,
+    Action, BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Mode, Outcome, Picker, PolicyName,
+    Readiness, Refusal, RequestMeta, Rng, Ticket, Time,
 };
 
 pub(crate) const NOW: Time = Time::from_secs(1_000);
@@ -30,6 +30,8 @@ pub(crate) fn config(policy: PolicyName) -> ClientConfig {
     config.subset.size = 131_072;
     // Whoever tests inactive backends sets it.
     config.idle.after = None;
+    // And so does whoever tests backends that fail.
+    config.eject.mode = Mode::Off;
     config
 }
 

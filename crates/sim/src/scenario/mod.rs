@@ -134,6 +134,8 @@ pub struct ClientSettings {
     pub throttle_window: Span,
     /// Whether clients hold back by what backends say that they admit.
     pub hints: Switch,
+    /// Whether backends are left out that fail where others do not. Default off, so that a scenario is about one thing.
+    pub eject: Switch,
 }
 
 impl ClientSettings {
@@ -196,6 +198,7 @@ impl Default for ClientSettings {
             k: core.throttle.k,
             throttle_window: core.throttle.window.into(),
             hints: Switch::On,
+            eject: Switch::Off,
         }
     }
 }

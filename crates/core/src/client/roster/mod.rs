@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::Action;
 use super::backend::BackendId;
 use super::config::{BackoffConfig, ClientConfig};
+use super::eject::Ended;
 use super::errors::Forgetting;
 use super::lease::SlotLease;
 use super::member::Member;
@@ -191,6 +192,11 @@ impl Roster {
         waking.map(|member| member.vigil.wanted_at).max()
     }
 
+    /// Attempts that have ended on each that is connected and willing.
+    pub(crate) fn ended(&self) -> Vec<Ended> {
+        self.candidates(false).map(|one| (one.backend, one.counts.ended())).collect()
+    }
+
     /// Attempts that have ended on those that are members now.
     pub(crate) fn uses(&self) -> u64 {
         let slots = self.members.values().filter_map(|member| self.slots().get(member.slot));
@@ -261,6 +267,7 @@ impl Roster {
             ended: slot.map_or_else(Default::default, |slot| slot.ended()),
             cutoff,
             held,
+            out_until: None,
         }
     }
 

@@ -28,7 +28,7 @@ export class BackendRow {
     const report = backend.report ?? {};
     const isPast = isOld(backend);
     this.root.dataset.link = backend.link ?? "";
-    this.root.classList.toggle("attention", backend.state !== "healthy");
+    this.root.classList.toggle("attention", backend.state !== "healthy" || known(backend.out_for_s));
     setState(this.mark, backend.state);
     say(this.since, span(backend.since_s));
     say(this.cells[1], backend.name);
@@ -40,9 +40,11 @@ export class BackendRow {
     const held = backend.recent_errors ? ` (${backend.recent_errors} held)` : "";
     say(this.cells[7], (isPast ? "–" : rate(report.eps)) + held);
     say(this.cells[8], known(backend.weight) ? backend.weight.toFixed(2) : "–");
+    const isLeftOut = known(backend.out_for_s) && !known(backend.weight);
+    const out = isLeftOut ? `; ${span(backend.out_for_s)} more` : "";
     const age = isPast ? `; last report ${span(report.age_s)} ago` : "";
     this.cells[9].title = [backend.why, backend.last_lost].filter(known).join("; last lost: ");
-    say(this.why, (backend.why === backend.state ? `gets nothing: ${STATES[backend.state]}` : backend.why) + age);
+    say(this.why, (backend.why === backend.state ? `gets nothing: ${STATES[backend.state]}` : backend.why) + out + age);
     const retry = known(backend.retry_in_s) ? `; tried again in ${span(backend.retry_in_s)}` : "";
     say(this.lost, (backend.last_lost ? `. Last lost: ${backend.last_lost}` : "") + retry);
   }
@@ -51,5 +53,5 @@ export class BackendRow {
 /** Those that fail often come before the others. By its own smoothed rates, so that rows do not jump about. */
 export function troubleOf(backend) {
   const { eps, qps } = backend.report ?? {};
-  return { refusing: 3, lame_duck: 2 }[backend.state] ?? (eps > ERRORS_OFTEN * qps ? 1 : 0);
+  return { refusing: 3, lame_duck: 2 }[backend.state] ?? (known(backend.out_for_s) || eps > ERRORS_OFTEN * qps ? 1 : 0);
 }

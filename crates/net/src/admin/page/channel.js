@@ -21,6 +21,12 @@ const ERRORS = ["failed", "overloaded", "dont_retry", "expired"];
 const REASONS = { too_late: "deadline passed", all_full: "all full", none_usable: "none usable", waking: "not woken in time",
   throttled: "throttled" };
 
+/** Backends that fail where others do not. */
+function leftOut(ejected) {
+  if (!(ejected?.now > 0)) return "";
+  return ejected.panics_now ? " · too few others to leave any out" : ` · ${ejected.now} left out`;
+}
+
 export class ChannelView {
   constructor() {
     this.root = document.getElementById("channel").content.firstElementChild.cloneNode(true);
@@ -43,7 +49,7 @@ export class ChannelView {
     this.root.setAttribute("aria-label", `Channel to ${channel.service}`);
     this.root.classList.toggle("crowd", channel.backends.length > CROWD);
     say(this.part("service"), channel.service);
-    say(this.part("facts"), `${channel.policy.replaceAll("_", " ")} · subset ${subset.size} of ${subset.known} (${subset.algorithm})`);
+    say(this.part("facts"), `${channel.policy.replaceAll("_", " ")} · subset ${subset.size} of ${subset.known} (${subset.algorithm})${leftOut(channel.ejected)}`);
     Object.keys(STATES).forEach((state, i) => {
       const there = channel.backends.filter((backend) => backend.state === state).length;
       setState(this.marks[i], state, `${there} ${STATES[state]}`);

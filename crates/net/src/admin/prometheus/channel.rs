@@ -37,6 +37,17 @@ pub(super) fn of_channels(text: &mut Text, channels: &[(Labels<'_>, &ChannelStat
             text.sample_with(labels, &[("from", change.from), ("to", change.to)], change.count as f64);
         }
     }
+    let ejected = "Backends left out because they fail where others do not, or that would have been.";
+    text.counter("evenkeel_client_ejected_total", ejected);
+    for (labels, channel) in channels {
+        for (mode, count) in [("on", channel.ejected.total), ("observe", channel.ejected.observed)] {
+            text.sample_with(labels, &[("mode", mode)], count as f64);
+        }
+    }
+    text.gauge("evenkeel_client_ejected_backends", "Backends that are left out now, or would be.");
+    text.each(channels, |channel| Some(channel.ejected.now as f64));
+    text.counter("evenkeel_client_panics_total", "How often too few others were left to leave anybody out.");
+    text.each(channels, |channel| Some(channel.ejected.panics as f64));
     let nonsense = "Fields of load reports that could not be true, and were dropped.";
     text.counter("evenkeel_client_nonsense_report_fields_total", nonsense);
     text.each(channels, |channel| Some(channel.nonsense_reports as f64));

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use evenkeel_core::client::EjectCounts;
 use evenkeel_core::stats::Spread;
 use evenkeel_core::{
-    BackendSnapshot, BackendState, CheckCounts, Criticality, Cutoff, LinkState, Mode, Outcome, Refusal, ThrottleCounts,
-    Time,
+    BackendSnapshot, BackendState, CheckCounts, ClientSnapshot, Criticality, Cutoff, LinkState, Mode, Outcome, Refusal,
+    ThrottleCounts, Time,
 };
 use serde::Serialize;
 
@@ -28,6 +29,7 @@ pub(crate) struct ChannelState {
     /// How often a request wanted one of them.
     pub(crate) woken: u64,
     pub(crate) checks: Counts,
+    pub(crate) ejected: Ejected,
     /// The sockets for datagrams that it uses; channels share them.
     pub(crate) sockets: Vec<Socket>,
     /// Why the last list of backends was not taken, if it was not.
@@ -63,6 +65,18 @@ pub(crate) struct Socket {
     pub(crate) correspondents: usize,
     pub(crate) dropped: Counts,
     pub(crate) unsent: u64,
+}
+
+/// Backends left out because they fail where others do not.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ejected {
+    pub(crate) now: usize,
+    pub(crate) total: u64,
+    /// Those that would have been.
+    pub(crate) observed: u64,
+    pub(crate) panics: u64,
+    /// Whether too few others are left, so that nobody is left out.
+    pub(crate) panics_now: bool,
 }
 
 /// Requests that the throttle refused, or would have.
@@ -106,6 +120,8 @@ pub(crate) struct BackendView {
     pub(crate) cutoff: Option<f64>,
     /// Requests not sent there because of that.
     pub(crate) held: u64,
+    /// How much longer it is left out because it fails where others do not; or would be.
+    pub(crate) out_for_s: Option<f64>,
 }
 
 impl From<&ChannelSnapshot> for ChannelState {
@@ -133,6 +149,7 @@ impl From<&ChannelSnapshot> for ChannelState {
             inactive: client.backends.iter().filter(|backend| backend.link == LinkState::Inactive).count(),
             woken: client.woken,
             checks: check_counts(client.checks),
+            ejected: Ejected::of(snapshot.now, client),
             sockets: snapshot.endpoints.iter().map(Socket::from).collect(),
             list_refused: snapshot.list_refused.clone(),
             backends: backends
@@ -153,6 +170,14 @@ fn throttled(counts: &ThrottleCounts) -> Vec<Throttled> {
             levels.map(move |(level, &count)| Throttled { criticality: level.as_str(), by, mode, count })
         })
         .collect()
+}
+
+impl Ejected {
+    fn of(now: Time, client: &ClientSnapshot) -> Self {
+        let EjectCounts { ejected: total, observed, panics, panics_now } = client.ejected;
+        let out = client.backends.iter().filter(|backend| backend.out_until.is_some_and(|at| at > now));
+        Ejected { now: out.count(), total, observed, panics, panics_now }
+    }
 }
 
 fn check_counts(counts: CheckCounts) -> Counts {
@@ -227,6 +252,7 @@ impl BackendView {
             ended: Counts(Outcome::ALL.map(|outcome| (outcome.as_str(), backend.ended(outcome))).into()),
             cutoff: backend.cutoff.map(Cutoff::value),
             held: backend.held,
+            out_for_s: backend.out_until.filter(|&at| at > now).map(|at| seconds(at.since(now))),
         }
     }
 }
@@ -261,6 +287,7 @@ mod tests {
             ended: [0; Outcome::ALL.len()],
             cutoff: None,
             held: 0,
+            out_until: None,
         }
     }
 
