@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Backend, Process};
+use crate::support::{Backend, Process, document};
 
 /// Backends with a virtual processor each, every other one half as fast, and a client that asks them.
 struct Fleet {
@@ -57,6 +57,17 @@ async fn the_default_policy_has_less_than_half_of_round_robins_excess_and_loses_
         assert!(requests["asked"].as_u64() > Some(3_000), "{seen:#}");
     }
     assert!(excess(&default) < excess(&turns) / 2.0, "{default:?} against {turns:?}");
+}
+
+#[test]
+fn one_that_fails_at_everything_is_left_out() {
+    let backends = ["", "", "", "--error-rate 1"].map(Backend::start);
+    let addresses = backends.each_ref().map(|backend| backend.address.to_string()).join(" ");
+    let seen = document(&format!("call {addresses} --json --policy round_robin --seconds 6 --rate 100"));
+
+    // A quarter of them in turn; left out for 1, 2 and 4 s it has less than half of that.
+    let [asked, failed] = ["asked", "failed"].map(|name| seen["requests"][name].as_f64().unwrap());
+    assert!(failed > 0.0 && failed < asked / 8.0, "{seen:#}");
 }
 
 const BACKENDS: usize = 6;
