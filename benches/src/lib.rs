@@ -8,6 +8,7 @@ pub mod figure;
 pub mod idle;
 pub mod meter;
 pub mod overload;
+pub mod policies;
 pub mod process;
 pub mod report;
 pub mod rounds;
