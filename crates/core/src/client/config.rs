@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::pick::{PickConfig, PolicyName};
+use super::retry::RetryConfig;
 use super::subset::{Algorithm, no_client_ordinal};
 use super::throttle::ThrottleConfig;
 use crate::InvalidConfig;
@@ -40,6 +41,8 @@ pub struct ClientConfig {
     pub probes: ProbesConfig,
     /// When to send less to a service that refuses.
     pub throttle: ThrottleConfig,
+    /// When to try again what was refused or failed.
+    pub retry: RetryConfig,
 }
 
 /// Which backends a client uses (A9).
@@ -186,6 +189,7 @@ impl ClientConfig {
         self.pick.check()?;
         self.check_checks()?;
         self.throttle.check()?;
+        self.retry.check()?;
         if self.subset.client.is_none() && self.subset.algorithm.is_some_and(Algorithm::needs_client_ordinal) {
             return Err(no_client_ordinal());
         }

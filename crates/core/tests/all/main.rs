@@ -10,6 +10,7 @@ mod contract;
 mod idle;
 mod peers;
 mod pick;
+mod retry;
 mod server;
 mod subset;
 mod swarm;
