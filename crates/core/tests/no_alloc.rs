@@ -110,6 +110,7 @@ fn throttling_allocates_once_for_hints_and_once_for_a_customer() {
 fn trying_again_allocates_nothing() {
     let mut settings = config(PolicyName::LeastLoaded);
     settings.retry.hedge.mode = Mode::On;
+    settings.throttle.local = Mode::Off;
     let mut fixture = Fixture::new(settings, 20, 1);
     let Fixture { picker, local, rng, .. } = &mut fixture;
 

@@ -254,6 +254,7 @@ impl<'a> World<'a> {
         config.flow.active_max = scenario.client.active_max;
         config.errors.half_life = scenario.client.error_half_life.get();
         config.throttle = scenario.client.throttling();
+        config.retry = scenario.retry.config();
         scenario.idle.put_into(&mut config);
         config
     }
