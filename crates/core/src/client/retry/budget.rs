@@ -34,10 +34,11 @@ impl Sums {
         self.most(share).saturating_sub(self.retries)
     }
 
-    /// Whether more than this share of the attempts was refused, and of enough to tell (B13).
+    /// Whether more than this share of the attempts was refused, and of enough to tell (B13). Never more than all: an
+    /// attempt may have left the window before its refusal does.
     pub(crate) fn are_refused(self, share: f64) -> bool {
         let attempts = self.requests + self.retries;
-        attempts >= ENOUGH && self.refused as f64 > share * attempts as f64
+        share < 1.0 && attempts >= ENOUGH && self.refused as f64 > share * attempts as f64
     }
 }
 
@@ -224,6 +225,8 @@ mod tests {
         assert!(!budget.sums(3).are_refused(0.5), "nine are too few to tell");
         budget.on_request(4);
         assert!(budget.sums(4).are_refused(0.5) && !budget.sums(4).are_refused(0.9));
+        (0..9).for_each(|_| budget.on_refused(4));
+        assert!(budget.sums(4).are_refused(0.9) && !budget.sums(4).are_refused(1.0), "all is not more than all");
     }
 
     #[test]
