@@ -25,10 +25,22 @@ pub(super) async fn send(
     (counted, sender): (Counted, Option<Sender>),
     request: http::Request<SentBody>,
 ) -> Attempted {
+    match walk.hedge_after() {
+        None => (send_once(sender, request, walk.context.deadline).await, counted),
+        // Apart, so that requests that are not hedged have no room for a second attempt.
+        Some(after) => Box::pin(hedged(walk, tries, (counted, sender), request, after)).await,
+    }
+}
+
+async fn hedged(
+    walk: &Walk<'_>,
+    tries: &mut Tries,
+    (counted, sender): (Counted, Option<Sender>),
+    request: http::Request<SentBody>,
+    after: Duration,
+) -> Attempted {
     let deadline = walk.context.deadline;
-    let after = walk.hedge_after();
     let mut first = pin!(send_once(sender, request, deadline));
-    let Some(after) = after else { return (first.await, counted) };
     if let Ok(ended) = tokio::time::timeout(after, first.as_mut()).await {
         return (ended, counted);
     }

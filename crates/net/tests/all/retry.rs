@@ -356,6 +356,7 @@ async fn a_dont_retry_from_below_survives_the_handler_that_made_an_error_of_it()
         let answer = top.call(hello(Method::GET)).await.unwrap();
 
         assert_eq!((answer.status(), outcome(&answer)), (StatusCode::BAD_GATEWAY, Outcome::DontRetry), "{does:?}");
+        answer.into_body().collect().await.unwrap();
         assert_eq!(seen.lock().unwrap().len(), at_most, "{does:?}: the top does not ask again");
         assert_eq!(counts(&top).await.made, [0; 3]);
     }
