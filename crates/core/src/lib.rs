@@ -62,8 +62,8 @@ pub mod plan;
 pub mod server;
 
 pub use client::{
-    Action, BackendId, BackendList, BackendSpec, BackendState, BadBackends, Checked, Client, ClientConfig, Local,
-    Picker, PolicyName, Refusal, StateChange, ThrottleConfig, Ticket,
+    Action, BackendId, BackendList, BackendSpec, BackendState, BadBackends, Cause, Checked, Client, ClientConfig, Fate,
+    Local, Picker, PolicyName, Refusal, Repeat, RetryConfig, StateChange, Stop, ThrottleConfig, Ticket, Tries,
 };
 pub use config::InvalidConfig;
 pub use criticality::Criticality;
@@ -77,6 +77,7 @@ pub use request::{CustomerId, Kind, MethodId, RequestMeta};
 pub use rng::Rng;
 pub use server::{Gate, Server, ServerConfig};
 pub use snapshot::{
-    BackendSnapshot, CheckCounts, CheckedBy, ClientSnapshot, LinkState, RefusalCounts, ServerSnapshot, ThrottleCounts,
+    BackendSnapshot, CheckCounts, CheckedBy, ClientSnapshot, LinkState, RefusalCounts, RetryCounts, ServerSnapshot,
+    ThrottleCounts,
 };
 pub use time::Time;

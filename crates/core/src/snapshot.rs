@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::subset::Algorithm;
-use crate::client::{BackendId, BackendState, EjectCounts, Refusal};
+use crate::client::{BackendId, BackendState, Cause, EjectCounts, Refusal, Stop};
 use crate::server::{AdmissionSnapshot, Phase};
 use crate::{Cutoff, LoadReport, Outcome, Time};
 
@@ -28,6 +28,8 @@ pub struct ClientSnapshot {
     pub woken: u64,
     /// Requests not sent because the service refuses such, or that would not have been.
     pub throttled: ThrottleCounts,
+    /// Attempts beyond the first, and why there were not more.
+    pub retries: RetryCounts,
     /// Checks of backends, and what came of them.
     pub checks: CheckCounts,
     /// Backends that were left out because they fail where others do not.
@@ -86,6 +88,21 @@ pub struct ThrottleCounts {
     pub local_observed: [u64; 4],
     /// What `hints` would have refused while it only observes.
     pub hints_observed: [u64; 4],
+}
+
+/// What a client tried again (B12 to B15).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetryCounts {
+    /// Further attempts, in the order of [`Cause::ALL`].
+    pub made: [u64; Cause::ALL.len()],
+    /// Those that would have been made while it only observes.
+    pub observed: [u64; Cause::ALL.len()],
+    /// Requests that were not tried again, in the order of [`Stop::COUNTED`].
+    pub stopped: [u64; Stop::COUNTED.len()],
+    /// Retries that could be made now: those of customers that have asked for something of late.
+    pub left: u64,
+    /// After how long a request is hedged; unknown before enough were answered, and where none is.
+    pub hedge_after: Option<Duration>,
 }
 
 /// What there is between a client and a backend.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use evenkeel_core::server::{Entry, Gate, GateLocal, Line, Usage};
 use evenkeel_core::{
-    Action, BackendId, BackendList, BackendSpec, Checked, Client, ClientConfig, Criticality, Cutoff, Greeting, Hint,
-    LoadReport, Local, Notice, Outcome, Picker, PolicyName, Readiness, Refusal, RequestMeta, Rng, Server, ServerConfig,
-    Time,
+    Action, BackendId, BackendList, BackendSpec, Checked, Client, ClientConfig, Criticality, Cutoff, Fate, Greeting,
+    Hint, LoadReport, Local, Mode, Notice, Outcome, Picker, PolicyName, Readiness, Refusal, Repeat, RequestMeta, Rng,
+    Server, ServerConfig, Time, Tries,
 };
 use loom::sync::Mutex;
 use loom::thread;
@@ -21,6 +21,8 @@ fn client(active_max: u32, policy: PolicyName) -> (Client, Arc<Picker>) {
     let mut config = ClientConfig { policy, ..ClientConfig::default() };
     config.flow.active_max = active_max;
     config.throttle.least = 2;
+    // One count more for every request, which has a model of its own.
+    config.retry.mode = Mode::Off;
     let mut client = Client::new(NOW, config, &mut Rng::from_seed(1)).unwrap();
     let only = BackendSpec { id: BackendId(1), ordinal: None };
     client.handle_backends(NOW, BackendList::new([only]).unwrap()).unwrap();
@@ -92,6 +94,7 @@ fn nothing_begins_on_an_old_picker_once_a_notice_is_handled() {
 fn idle_client() -> (Client, Arc<Picker>, Time) {
     let mut config = ClientConfig::default();
     config.checks.jitter = 0.0;
+    config.retry.mode = Mode::Off;
     let mut client = Client::new(NOW, config, &mut Rng::from_seed(1)).unwrap();
     let only = BackendSpec { id: BackendId(1), ordinal: None };
     client.handle_backends(NOW, BackendList::new([only]).unwrap()).unwrap();
@@ -197,6 +200,24 @@ fn requests_counted_by_two_threads_are_both_counted() {
         });
         assert!(refused.count() > 0);
         assert!(client.snapshot(NOW).throttled.local[2] > 0);
+    });
+}
+
+#[test]
+fn two_threads_never_spend_the_last_retry_twice() {
+    loom::model(|| {
+        let mut client = Client::new(NOW, ClientConfig::default(), &mut Rng::from_seed(1)).unwrap();
+        let picker = client.poll_picker().unwrap();
+        let retry = |picker: &Picker| {
+            let fate = Fate { backend: BackendId(1), outcome: Outcome::Failed, repeat: Repeat::Safe, pushback: None };
+            let (first, mut tries) = (RequestMeta::default(), Tries::default());
+            picker.again(NOW, &first, &mut tries, &fate, &mut Rng::from_seed(1)).is_ok()
+        };
+        let other = Arc::clone(&picker);
+        let thread = thread::spawn(move || retry(&other));
+        let mine = retry(&picker);
+
+        assert!(mine != thread.join().unwrap(), "a rare caller has one, and only one");
     });
 }
 

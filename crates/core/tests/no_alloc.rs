@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use evenkeel_core::server::GateLocal;
 use evenkeel_core::{
-    BackendId, BackendList, BackendSpec, Client, ClientConfig, CustomerId, Cutoff, Hint, LoadReport, Outcome,
-    PolicyName, RequestMeta, Rng, Server, ServerConfig,
+    BackendId, BackendList, BackendSpec, Client, ClientConfig, CustomerId, Cutoff, Fate, Hint, LoadReport, Mode,
+    Outcome, PolicyName, Repeat, RequestMeta, Rng, Server, ServerConfig, Tries,
 };
 use support::{Fixture, NOW, config, meta};
 
@@ -102,7 +102,35 @@ fn throttling_allocates_once_for_hints_and_once_for_a_customer() {
         let ticket = fixture.picker.begin(&mut fixture.local, NOW, &meta, &mut fixture.rng).unwrap();
         fixture.picker.finish(NOW, ticket, Outcome::Served, None);
     };
-    assert_eq!([(); 3].map(|()| allocations_of(|| serve(&mut fixture))), [1, 0, 0]);
+    // And once for the budgets of all customers.
+    assert_eq!([(); 3].map(|()| allocations_of(|| serve(&mut fixture))), [2, 0, 0]);
+}
+
+#[test]
+fn trying_again_allocates_nothing() {
+    let mut settings = config(PolicyName::LeastLoaded);
+    settings.retry.hedge.mode = Mode::On;
+    settings.throttle.local = Mode::Off;
+    let mut fixture = Fixture::new(settings, 20, 1);
+    let Fixture { picker, local, rng, .. } = &mut fixture;
+
+    let count = allocations_of(|| {
+        for outcome in Outcome::ALL.into_iter().cycle().take(5_000) {
+            let mut tries = Tries::default();
+            while let Ok(ticket) = picker.begin_again(local, NOW, &meta(), &tries, rng) {
+                let fate = Fate { backend: ticket.backend(), outcome, repeat: Repeat::Safe, pushback: None };
+                std::hint::black_box(picker.hedge_after(NOW, &meta()));
+                picker.finish(NOW, ticket, outcome, None);
+                std::hint::black_box(picker.hedge(NOW, &meta(), &mut { tries }, fate.backend, rng)).ok();
+                if picker.again(NOW, &meta(), &mut tries, &fate, rng).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+
+    assert_eq!(count, 0);
+    assert!(fixture.client.snapshot(NOW).retries.made.iter().sum::<u64>() > 100);
 }
 
 #[test]

@@ -184,7 +184,8 @@ impl Context {
     }
 }
 
-fn remember_dont_retry(request: Option<&meter::Task>) {
+/// Somebody said so to a call made for this request, if it was made for one that is being served.
+pub(crate) fn remember_dont_retry(request: Option<&meter::Task>) {
     if let Some(task) = request {
         task.request().dont_retry.store(true, Ordering::Relaxed);
     }
@@ -291,6 +292,11 @@ impl Resolved {
             headers::write_timeout(headers, deadline.saturating_duration_since(now));
         }
         self.customer.as_deref().is_none_or(|customer| headers::write_customer(headers, customer).is_ok())
+    }
+
+    /// The request being served, if there is one.
+    pub(crate) fn serving(&self) -> Option<Arc<meter::Task>> {
+        self.request.clone()
     }
 
     /// Tells the request being served, if there is one, that a call it made was told not to retry.

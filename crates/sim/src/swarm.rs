@@ -64,6 +64,7 @@ pub fn scenario(seed: u64) -> Scenario {
     };
     Dice(Rng::from_seed(hash2(seed, IDLE))).idle(&mut scenario);
     Dice(Rng::from_seed(hash2(seed, SERVER))).server(&mut scenario);
+    Dice(Rng::from_seed(hash2(seed, RETRY))).retry(&mut scenario);
     // One line for all cores, where nothing happens that it knows nothing of.
     let oracle = Scenario { policy: ORACLE.to_owned(), ..scenario.clone() };
     if dice.chance(0.15) && oracle.check().is_ok() { oracle } else { scenario }
@@ -230,6 +231,26 @@ impl Dice {
         }
     }
 
+    fn retry(&mut self, scenario: &mut Scenario) {
+        if !self.chance(0.5) {
+            return;
+        }
+        if self.chance(0.2) {
+            scenario.retry.naive = Some(self.number(2, 4));
+        } else {
+            scenario.retry.mode = if self.chance(0.8) { Switch::On } else { Switch::Observe };
+            scenario.retry.attempts = self.number(1, 5);
+            scenario.retry.share = self.one_of(&[0.0, 0.1, 1.0, 4.0]);
+            scenario.retry.refused_most = self.one_of(&[0.0, 0.5, 1.0]);
+            scenario.retry.wait = self.millis(0, 50);
+        }
+        if self.chance(0.6) {
+            let (at, kind) = (self.millis(0, 1_000), FaultKind::Refuse { share: self.between(0.1, 1.0) });
+            let lasts = Some(self.millis(100, 900));
+            scenario.faults.push(Fault { at, lasts, backends: "50%".to_owned(), kind });
+        }
+    }
+
     fn faults(&mut self, duration: Span, backends: u32, may_resize: bool) -> Vec<Fault> {
         let count = self.number(0, 5);
         let mut faults: Vec<Fault> = Vec::new();
@@ -279,3 +300,4 @@ const SWARM: u64 = 0x7377_6172;
 /// A stream of its own: worlds in which nothing is let go are as they were.
 const IDLE: u64 = 0x6964_6c65;
 const SERVER: u64 = 0x7365_7276;
+const RETRY: u64 = 0x7265_7472;

@@ -6,10 +6,11 @@ use std::path::Path;
 use evenkeel::ChannelConfig;
 use evenkeel_core::client::pick::{LevelConfig, PickConfig, PrequalConfig, SCAN_MAX, WINDOW, WeightedConfig};
 use evenkeel_core::client::{
-    BackoffConfig, ChecksConfig, EjectConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
+    BackoffConfig, ChecksConfig, EjectConfig, ErrorsConfig, FlowConfig, HedgeConfig, IdleConfig, ProbesConfig,
+    SubsetConfig,
 };
 use evenkeel_core::server::{AdmissionConfig, Modes, PeersConfig, QuotasConfig, SignalsConfig, Thresholds};
-use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, ThrottleConfig, Time};
+use evenkeel_core::{ClientConfig, RequestMeta, RetryConfig, ServerConfig, ThrottleConfig, Time};
 use evenkeel_tidy::{Finding, assert_none, tree};
 
 const TABLE: &str = "docs/defaults.md";
@@ -65,7 +66,7 @@ fn check(table: &str, code: &BTreeMap<&'static str, String>) -> Vec<Finding> {
 
 /// Every field by name: a field that is added does not compile until it is listed here.
 fn defaults() -> BTreeMap<&'static str, String> {
-    let ClientConfig { subset, policy, pick, flow, errors, eject, backoff, idle, checks, probes, throttle } =
+    let ClientConfig { subset, policy, pick, flow, errors, eject, backoff, idle, checks, probes, throttle, retry } =
         ClientConfig::default();
     let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
     let FlowConfig { active_max, streams_max } = flow;
@@ -131,6 +132,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
     settings.extend(picking(&pick));
     settings.extend(ejecting(&eject));
     settings.extend(throttling(&throttle));
+    settings.extend(retrying(&retry));
     settings.extend(admitting(&admission));
     settings
 }
@@ -161,6 +163,21 @@ fn throttling(throttle: &ThrottleConfig) -> [(&'static str, String); 5] {
         ("client.throttle.k", k.to_string()),
         ("client.throttle.window", format!("{window:?}")),
         ("client.throttle.least", least.to_string()),
+    ]
+}
+
+fn retrying(retry: &RetryConfig) -> [(&'static str, String); 8] {
+    let RetryConfig { mode, attempts, share, window, refused_most, wait, hedge } = retry;
+    let HedgeConfig { mode: hedge_mode, after } = hedge;
+    [
+        ("client.retry.mode", mode.to_string()),
+        ("client.retry.attempts", attempts.to_string()),
+        ("client.retry.share", share.to_string()),
+        ("client.retry.window", format!("{window:?}")),
+        ("client.retry.refused_most", refused_most.to_string()),
+        ("client.retry.wait", format!("{wait:?}")),
+        ("client.retry.hedge.mode", hedge_mode.to_string()),
+        ("client.retry.hedge.after", after.map_or("none".to_owned(), |after| format!("{after:?}"))),
     ]
 }
 

@@ -77,6 +77,10 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "NAME", value_parser = policy, default_value_t = PolicyName::default())]
     pub(crate) policy: PolicyName,
 
+    /// Attempts of one request, the first included; 1 for no retries
+    #[arg(long, value_name = "N", value_parser = attempts, default_value_t = 3, allow_negative_numbers = true)]
+    pub(crate) attempts: u32,
+
     /// Backends in use at a time
     #[arg(long, value_name = "N", value_parser = subset, default_value_t = 20, allow_negative_numbers = true)]
     pub(crate) subset: u32,
@@ -144,6 +148,10 @@ fn micros(text: &str) -> Result<u64, String> {
 
 fn bytes(text: &str) -> Result<u64, String> {
     whole_number(text, 0, BYTES_MOST)
+}
+
+fn attempts(text: &str) -> Result<u32, String> {
+    whole_number(text, 1, 5)
 }
 
 fn subset(text: &str) -> Result<u32, String> {

@@ -135,10 +135,11 @@ impl Load {
     }
 }
 
-/// Attempts made again since the one before certainly never ran.
+/// Attempts beyond the first of a request: after a refusal or a failure, or since the one before certainly never ran.
 pub(crate) fn retries(snapshot: &ChannelSnapshot, tally: &Tally) -> u64 {
     let unsent: u64 = snapshot.client.backends.iter().map(|backend| backend.ended(Outcome::Unsent)).sum();
-    unsent.saturating_sub(tally.failed.get(caller::UNSENT).copied().unwrap_or(0))
+    let resent = unsent.saturating_sub(tally.failed.get(caller::UNSENT).copied().unwrap_or(0));
+    resent + snapshot.client.retries.made.iter().sum::<u64>()
 }
 
 /// A caller that is refused asks again a little later, or it would ask a million times a second.

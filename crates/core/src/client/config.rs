@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::eject::EjectConfig;
 use super::pick::{PickConfig, PolicyName};
+use super::retry::RetryConfig;
 use super::subset::{Algorithm, no_client_ordinal};
 use super::throttle::ThrottleConfig;
 use crate::InvalidConfig;
@@ -43,6 +44,8 @@ pub struct ClientConfig {
     pub probes: ProbesConfig,
     /// When to send less to a service that refuses.
     pub throttle: ThrottleConfig,
+    /// When to try again what was refused or failed.
+    pub retry: RetryConfig,
 }
 
 /// Which backends a client uses (A9).
@@ -190,6 +193,7 @@ impl ClientConfig {
         self.eject.check()?;
         self.check_checks()?;
         self.throttle.check()?;
+        self.retry.check()?;
         if self.subset.client.is_none() && self.subset.algorithm.is_some_and(Algorithm::needs_client_ordinal) {
             return Err(no_client_ordinal());
         }

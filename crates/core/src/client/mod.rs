@@ -10,6 +10,7 @@ pub mod pick;
 
 mod errors;
 mod flow;
+mod retry;
 mod slots;
 
 mod backend;
@@ -37,6 +38,7 @@ pub use pick::PolicyName;
 use picker::Candidate;
 pub use picker::{Local, Picker, Ticket, WAKE_MORE_AFTER};
 pub use refusal::Refusal;
+pub use retry::{Cause, Fate, HedgeConfig, Repeat, RetryConfig, Stop, Tries, UNSENT_WAITS};
 pub use throttle::{CUSTOMERS_APART, ThrottleConfig};
 
 use crate::snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts};
@@ -259,6 +261,9 @@ impl Client {
         if before.throttle.window != self.config.throttle.window {
             self.roster.slots().throttle.forget();
         }
+        if before.retry.window != self.config.retry.window {
+            self.roster.slots().retries.forget();
+        }
         if self.roster.on_config(self.now, &self.config, &mut self.rng) {
             self.replan();
         }
@@ -334,6 +339,7 @@ impl Client {
             nonsense_reports: self.roster.slots().nonsense(),
             woken: self.roster.slots().woken(),
             throttled: self.roster.slots().throttle.counts(),
+            retries: self.roster.slots().retries.counts(&picker.retrying, now),
             checks: self.roster.check_counts(),
             ejected: self.ejection.counts(),
             backends: backends.collect::<Vec<BackendSnapshot>>(),
@@ -401,6 +407,7 @@ impl Client {
             limits: Limits { active_max: flow.active_max, streams_max: flow.streams_max },
             forgetting: Forgetting::new(self.config.errors.half_life, flow.active_max),
             throttling: (&self.config.throttle).into(),
+            retrying: (&self.config.retry).into(),
             generation: self.generation,
             owner: self.drawn as u32,
         }
@@ -434,6 +441,7 @@ impl Client {
             self.ejection.on_clock_jump(self.now, now);
             self.roster.slots().throttle.forget();
             self.roster.slots().throttle.hints.forget_all();
+            self.roster.slots().retries.forget();
             self.refit_at = self.refit_at.map(|at| at.moved(self.now, now));
             self.now = now;
         }

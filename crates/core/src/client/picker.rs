@@ -11,6 +11,7 @@ use super::errors::Forgetting;
 use super::flow::Limits;
 use super::pick::{Candidates, Policy};
 use super::refusal::Refusal;
+use super::retry::{Settings as Retrying, Tries};
 use super::slots::{Slot, Slots};
 use super::throttle::{Half, Settings};
 use crate::{Criticality, CustomerId, Hint, Kind, LoadReport, Mode, Outcome, RequestMeta, Rng, Time};
@@ -40,6 +41,7 @@ pub struct Picker {
     pub(crate) limits: Limits,
     pub(crate) forgetting: Forgetting,
     pub(crate) throttling: Settings,
+    pub(crate) retrying: Retrying,
     /// Which picker of which client this is: no two have the same number.
     pub(crate) generation: u64,
     /// Which client this belongs to.
@@ -49,12 +51,27 @@ pub struct Picker {
 impl Picker {
     /// Picks a backend for a request and counts it in.
     pub fn begin(&self, local: &mut Local, now: Time, meta: &RequestMeta, rng: &mut Rng) -> Result<Ticket, Refusal> {
-        self.decide(local, now, meta, rng).inspect_err(|&refusal| {
+        self.begin_again(local, now, meta, &Tries::default(), rng)
+    }
+
+    /// The same for any attempt of a request: elsewhere than the one before, if there is anybody else. `first` is what
+    /// it began as; which attempt it is, `tries` knows.
+    pub fn begin_again(
+        &self,
+        local: &mut Local,
+        now: Time,
+        first: &RequestMeta,
+        tries: &Tries,
+        rng: &mut Rng,
+    ) -> Result<Ticket, Refusal> {
+        let begun = self.decide(local, now, &tries.meta(first), tries.not, rng);
+        match begun {
+            Ok(_) if tries.is_first() => self.slots.retries.on_begun(&self.retrying, now, first),
             // Whoever waits for a connection is not refused yet.
-            if refusal != Refusal::Waking {
-                self.refuse(refusal);
-            }
-        })
+            Ok(_) | Err(Refusal::Waking) => {}
+            Err(refusal) => self.refuse(refusal),
+        }
+        begun
     }
 
     /// Counts a refusal that the driver decided: it waited long enough for a backend to wake.
@@ -62,7 +79,14 @@ impl Picker {
         self.slots.count_refusal(refusal);
     }
 
-    fn decide(&self, local: &mut Local, now: Time, meta: &RequestMeta, rng: &mut Rng) -> Result<Ticket, Refusal> {
+    fn decide(
+        &self,
+        local: &mut Local,
+        now: Time,
+        meta: &RequestMeta,
+        not: Option<BackendId>,
+        rng: &mut Rng,
+    ) -> Result<Ticket, Refusal> {
         if meta.deadline <= now {
             return Err(Refusal::TooLate);
         }
@@ -81,6 +105,9 @@ impl Picker {
         self.slots.throttle.admit(&self.throttling, now, meta, rng)?;
         let among = self.candidates_for(meta);
         let mut first = self.policy.pick(now, &among, local, rng);
+        if let Some(not) = not {
+            first = self.elsewhere(now, &among.first(self.awake), first, not, rng);
+        }
         // Rare: it is connected to for the next ones, and this request goes to one that stands ready.
         let inactive = first.take_if(|picked| *picked >= self.awake);
         let wakes = inactive.is_some_and(|inactive| self.want(inactive));
@@ -145,6 +172,25 @@ impl Picker {
         }
     }
 
+    /// Another one for a request that `not` has just refused or failed, if there is another with room: the better of two
+    /// that are drawn. One that refuses has little in flight, and few errors count for much only after a while.
+    #[cold]
+    fn elsewhere(
+        &self,
+        now: Time,
+        among: &Candidates<'_>,
+        first: Option<usize>,
+        not: BackendId,
+        rng: &mut Rng,
+    ) -> Option<usize> {
+        let Some(picked) = first.filter(|&picked| self.candidates[picked].backend == not) else { return first };
+        if among.is_empty() {
+            return first;
+        }
+        let others = two_others(among, picked, rng).into_iter().flatten();
+        others.min_by_key(|&other| among.load(now, other)).or(first)
+    }
+
     fn holds(&self, now: Time, among: &Candidates<'_>, position: usize) -> bool {
         let slot = self.candidates[position].slot;
         self.slots.throttle.hints.holds(now, self.owner, slot, among.request().priority())
@@ -201,7 +247,7 @@ impl Picker {
     /// `self` may be the picker it began on or any later one of the same client; another client's changes nothing.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket given back is gone: finishing twice does not compile")]
     pub fn finish(&self, now: Time, ticket: Ticket, outcome: Outcome, report: Option<&LoadReport>) {
-        let Ticket { slot: number, kind, owner, criticality, customer, hinted, held, .. } = ticket;
+        let Ticket { slot: number, kind, owner, criticality, customer, hinted, held, began, .. } = ticket;
         let Some(slot) = self.slots.get(number).filter(|_| owner == self.owner) else {
             debug_assert!(false, "a ticket of another client");
             return;
@@ -216,6 +262,7 @@ impl Picker {
         }
         slot.count_end(outcome);
         self.slots.throttle.settle(&self.throttling, now, (customer, criticality), outcome, hinted);
+        self.slots.retries.on_ended(&self.retrying, now, customer, outcome, now.since(began));
         if outcome == Outcome::Unsent && held != [0; 4] {
             self.slots.throttle.hints.return_held(number, held);
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use super::errors::RecentErrors;
 use super::flow::InFlight;
 use super::refusal::Refusal;
+use super::retry::Retries;
 use super::throttle::Throttle;
 use crate::Outcome;
 use crate::report_cell::ReportCell;
@@ -61,6 +62,7 @@ pub(crate) struct Slots {
     nonsense: AtomicU64,
     woken: AtomicU64,
     pub(crate) throttle: Throttle,
+    pub(crate) retries: Retries,
 }
 
 impl Slots {

@@ -11,6 +11,7 @@ mod eject;
 mod idle;
 mod peers;
 mod pick;
+mod retry;
 mod server;
 mod subset;
 mod swarm;

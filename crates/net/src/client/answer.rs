@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use evenkeel_core::{LoadReport, Outcome, Ticket};
+use evenkeel_core::{BackendId, LoadReport, Outcome, Ticket};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
@@ -17,6 +17,8 @@ use super::link::Lent;
 use super::reports;
 use super::sender::{Answer, AnswerBody};
 use crate::body::BoxError;
+use crate::context::remember_dont_retry;
+use crate::meter;
 use crate::wire::{grpc, headers, outcome};
 
 /// Takes the answer's verdict and report, and counts the request until its body has ended.
@@ -31,7 +33,7 @@ pub(super) fn answered(
     let report = reports::read(&parts.headers);
     counted.heed(&parts.headers);
     // The head of a gRPC answer says nothing yet: only its trailers do.
-    let is_open = headers::is_grpc(&parts.headers) && outcome::outcome_of_trailers(&parts.headers).is_none();
+    let is_open = outcome::outcome_of_head(parts.status, &parts.headers).is_none();
     let (body, counted) = (Some(body), Some(counted));
     let mut body = CountedBody { body, counted, lent, verdict, is_open, report, deadline, expiry: None };
     // An answer that is all head: nobody needs to read its body, so its end is now.
@@ -45,11 +47,19 @@ pub(super) fn answered(
 pub(super) struct Counted {
     shared: Arc<Shared>,
     ticket: Option<Ticket>,
+    /// Who has it, also once the ticket is given back.
+    backend: BackendId,
+    /// The request being served that it is made for.
+    serving: Option<Arc<meter::Task>>,
 }
 
 impl Counted {
-    pub(super) fn new(shared: Arc<Shared>, ticket: Ticket) -> Self {
-        Counted { shared, ticket: Some(ticket) }
+    pub(super) fn new(shared: Arc<Shared>, ticket: Ticket, serving: Option<Arc<meter::Task>>) -> Self {
+        Counted { shared, backend: ticket.backend(), ticket: Some(ticket), serving }
+    }
+
+    pub(super) fn backend(&self) -> BackendId {
+        self.backend
     }
 
     /// What to say with the request of those that were not sent.
@@ -70,6 +80,9 @@ impl Counted {
 
     fn give_back(&mut self, outcome: Outcome, report: Option<&LoadReport>) {
         if let Some(ticket) = self.ticket.take() {
+            if outcome == Outcome::DontRetry {
+                remember_dont_retry(self.serving.as_deref());
+            }
             self.shared.published.load().picker.finish(self.shared.clock.now(), ticket, outcome, report);
         }
     }
@@ -110,6 +123,17 @@ impl CountedBody {
             deadline: None,
             expiry: None,
         }
+    }
+
+    /// How the attempt ended, if that is known: of gRPC only once its trailers are there.
+    pub(super) fn verdict(&self) -> Option<Outcome> {
+        (!self.is_open).then_some(self.verdict)
+    }
+
+    /// Its verdict is known, and it is going to be tried elsewhere: it counts no more. It can still be read, should there
+    /// be nothing better.
+    pub(super) fn settle(&mut self) {
+        self.end(self.verdict);
     }
 
     /// The time is up: nothing more is read. gRPC says so in its own way.

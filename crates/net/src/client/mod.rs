@@ -6,6 +6,7 @@ mod config;
 mod customers;
 mod driver;
 mod error;
+mod hedge;
 mod http2;
 mod link;
 mod local;
@@ -15,6 +16,7 @@ mod reports;
 mod resolve;
 mod seat;
 mod sender;
+mod sending;
 mod snapshot;
 mod tcp;
 
@@ -27,7 +29,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use evenkeel_core::{Client, Picker, Rng};
+use evenkeel_core::{Client, ClientConfig, InvalidConfig, Picker, Rng};
 use http::uri::Authority;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
@@ -174,6 +176,26 @@ impl Channel {
     /// The service it is for.
     pub fn service(&self) -> &str {
         self.handle.shared.service.as_str()
+    }
+
+    /// Other settings of its decisions from now on, all at once, without losing a connection or a count; an error leaves
+    /// everything as it was. Calls that have begun go on under the old ones until their next attempt.
+    ///
+    /// ```no_run
+    /// # async fn example(channel: &evenkeel::Channel) -> Result<(), evenkeel_core::InvalidConfig> {
+    /// let mut settings = evenkeel_core::ClientConfig::default();
+    /// settings.retry.mode = evenkeel_core::Mode::Observe;
+    /// channel.configure(settings).await
+    /// # }
+    /// ```
+    pub async fn configure(&self, config: ClientConfig) -> Result<(), InvalidConfig> {
+        config.check()?;
+        let (answer, wait) = oneshot::channel();
+        if self.handle.events.send(Event::Configure(Box::new(config), answer)).is_err() {
+            return Ok(());
+        }
+        // A runtime that is shutting down decides nothing any more.
+        wait.await.unwrap_or(Ok(()))
     }
 
     /// Everything that is known of the backends, as plain data; `None` once the runtime is shutting down.

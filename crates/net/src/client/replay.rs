@@ -39,10 +39,12 @@ struct Shared {
     turn: u32,
     /// The body itself failed: its caller's fault, not the backend's.
     failed: bool,
+    /// All of it has been read.
+    ended: bool,
 }
 
 /// What has been read of a body so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Kept {
     /// A unary message is one frame, which needs no list.
     first: Option<Bytes>,
@@ -65,7 +67,7 @@ impl SentBody {
             return (SentBody(None), Replay(None));
         }
         let kept = Kept { first: None, rest: Vec::new(), trailers: None, room: Some(most) };
-        let shared = Arc::new(Mutex::new(Shared { body, kept, turn: 0, failed: false }));
+        let shared = Arc::new(Mutex::new(Shared { body, kept, turn: 0, failed: false, ended: false }));
         (SentBody(Some(Sent::new(&shared, 0))), Replay(Some(shared)))
     }
 
@@ -83,6 +85,24 @@ impl Replay {
         state.kept.room?;
         state.turn += 1;
         Some(SentBody(Some(Sent::new(shared, state.turn))))
+    }
+
+    /// The whole body once more, beside the one that is being sent; `None` unless all of it was read and kept.
+    pub(crate) fn copy(&self) -> Option<SentBody> {
+        let Some(shared) = &self.0 else { return Some(SentBody(None)) };
+        let state = lock(shared);
+        state.kept.room?;
+        if !state.ended && !state.body.is_end_stream() {
+            return None;
+        }
+        let kept = state.kept.clone();
+        let copy = Shared { body: crate::body::empty(), kept, turn: 0, failed: false, ended: true };
+        Some(SentBody(Some(Sent::new(&Arc::new(Mutex::new(copy)), 0))))
+    }
+
+    /// Whether the body could be sent again now.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.0.as_ref().is_none_or(|shared| lock(shared).kept.room.is_some())
     }
 
     /// Whether the body itself failed.
@@ -168,7 +188,7 @@ impl Body for SentBody {
                 sent.trailers_read = frame.is_trailers();
             }
             Some(Err(_)) => state.failed = true,
-            None => {}
+            None => state.ended = true,
         }
         Poll::Ready(polled)
     }
@@ -268,6 +288,21 @@ mod tests {
 
         assert_eq!(again.collect().await.unwrap().to_bytes(), "onetwo");
         assert!(replay.again().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_copy_is_read_beside_the_first_once_that_was_read_whole() {
+        let (mut first, replay) = SentBody::new(body(&["one", "two"]), 100);
+        first.frame().await.unwrap().unwrap();
+        assert!(replay.copy().is_none() && replay.is_kept(), "the rest is not there yet");
+        while first.frame().await.is_some() {}
+
+        let (copy, again) = (replay.copy().unwrap(), replay.copy().unwrap());
+
+        assert_eq!(copy.size_hint().exact(), Some(6));
+        assert_eq!(copy.collect().await.unwrap().to_bytes(), "onetwo");
+        assert_eq!(again.collect().await.unwrap().to_bytes(), "onetwo");
+        assert!(first.frame().await.is_none(), "the first is not disturbed");
     }
 
     #[tokio::test]

@@ -11,7 +11,8 @@ use pin_project_lite::pin_project;
 use super::admitted::Admitted;
 use crate::body::{BoxBody, BoxError};
 use crate::context::InContext;
-use crate::wire::{names, outcome};
+use crate::meter;
+use crate::wire::{headers, names, outcome};
 
 pin_project! {
     /// The body of an answer: the handler's own, or that of a refusal or of a watch.
@@ -96,6 +97,14 @@ impl<B: Body> ServedBody<B> {
     }
 }
 
+/// Whether an answer with this verdict is to say that trying again makes it worse: somebody behind this task said so to
+/// a call that it made (B17). Whatever the handler made of it, the caller's retry would end there again; what it could
+/// do without is an answer like any other.
+pub(crate) fn passes_on_dont_retry(task: &meter::Task, verdict: Outcome) -> bool {
+    matches!(verdict, Outcome::Failed | Outcome::Overloaded)
+        && task.request().dont_retry.load(std::sync::atomic::Ordering::Relaxed)
+}
+
 fn finish(admitted: &mut Option<Admitted>, outcome: Outcome) {
     if let Some(admitted) = admitted.take() {
         admitted.finish(outcome);
@@ -139,7 +148,12 @@ where
                         let report = door.reports.binary(door.clock.now(), &door.gate, cost);
                         trailers.insert(names::LOAD_METRICS_BIN, report);
                     }
-                    finish(this.admitted, outcome::outcome_of_trailers(&trailers).unwrap_or(*this.verdict));
+                    let verdict = outcome::outcome_of_trailers(&trailers).unwrap_or(*this.verdict);
+                    if this.admitted.as_ref().is_some_and(|it| *this.is_grpc && passes_on_dont_retry(&it.task, verdict))
+                    {
+                        headers::write_dont_retry(&mut trailers, true);
+                    }
+                    finish(this.admitted, verdict);
                     Frame::trailers(trailers)
                 }
             })),

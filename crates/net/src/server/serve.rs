@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 use tower_service::Service;
 
 use super::admitted::Admitted;
-use super::body::{Answer, Answered, ServedBody};
+use super::body::{Answer, Answered, ServedBody, passes_on_dont_retry};
 use super::customers::Customers;
 use super::framing::Framing;
 use super::health::{Health, grpc_answer};
@@ -354,7 +354,11 @@ fn answered_by_handler<B: Body, E>(
             return Err(error);
         }
     };
+    let head = outcome::outcome_of_head(response.status(), response.headers());
     let verdict = outcome::outcome_of(response.status(), response.headers());
+    if head.is_some_and(|verdict| passes_on_dont_retry(&admitted.task, verdict)) {
+        headers::write_dont_retry(response.headers_mut(), of.is_grpc);
+    }
     let door = &admitted.door;
     // What a handler passed on from somebody behind it is not about this task.
     for of_another in [names::ADMIT, names::STATE] {

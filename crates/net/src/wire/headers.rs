@@ -127,6 +127,20 @@ pub fn write_attempt(headers: &mut HeaderMap, attempt: u8) {
     }
 }
 
+/// How long the backend asks to wait before this is tried again; nothing where it does not say, or says not to.
+pub fn read_pushback(headers: &HeaderMap) -> Option<Duration> {
+    let millis = parse_number(headers.get(names::GRPC_RETRY_PUSHBACK_MS)?.as_bytes())?;
+    Some(Duration::from_millis(millis))
+}
+
+/// Says that trying again makes it worse, in the words of both protocols' clients.
+pub fn write_dont_retry(headers: &mut HeaderMap, is_grpc: bool) {
+    headers.insert(names::ENVOY_RATELIMITED, HeaderValue::from_static("true"));
+    if is_grpc {
+        headers.insert(names::GRPC_RETRY_PUSHBACK_MS, HeaderValue::from_static("-1"));
+    }
+}
+
 /// Who is billed, as the sender says; whether to believe it is the reader's to decide.
 pub fn read_customer(headers: &HeaderMap) -> Option<&str> {
     let name = headers.get(names::CUSTOMER)?.to_str().ok()?.trim();

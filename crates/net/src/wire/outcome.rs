@@ -17,11 +17,18 @@ pub fn outcome_of(status: StatusCode, headers: &HeaderMap) -> Outcome {
     match status {
         StatusCode::OK if headers::is_grpc(headers) => Outcome::Failed,
         StatusCode::TOO_MANY_REQUESTS => Outcome::DontRetry,
-        StatusCode::SERVICE_UNAVAILABLE if headers.contains_key(names::ENVOY_RATELIMITED) => Outcome::DontRetry,
+        // Also on a failure that a handler made of what somebody behind it refused (B17).
+        status if status.is_server_error() && headers.contains_key(names::ENVOY_RATELIMITED) => Outcome::DontRetry,
         StatusCode::SERVICE_UNAVAILABLE if asks_to_go_elsewhere(headers) => Outcome::Overloaded,
         status if status.is_server_error() => Outcome::Failed,
         _ => Outcome::Served,
     }
+}
+
+/// The same where it is final: nothing for gRPC that has yet to send its trailers.
+pub fn outcome_of_head(status: StatusCode, headers: &HeaderMap) -> Option<Outcome> {
+    let is_open = headers::is_grpc(headers) && !headers.contains_key(names::GRPC_STATUS);
+    (!is_open).then(|| outcome_of(status, headers))
 }
 
 /// What gRPC's status says, in trailers or in a head that is all there is; nothing where there is none.
@@ -32,7 +39,7 @@ pub fn outcome_of_trailers(trailers: &HeaderMap) -> Option<Outcome> {
     Some(match code {
         Some(1) => Outcome::Cancelled,
         Some(4) => Outcome::Expired,
-        Some(8 | 14) if dont_retry => Outcome::DontRetry,
+        Some(2 | 8 | 13 | 14 | 15) if dont_retry => Outcome::DontRetry,
         Some(8) => Outcome::Overloaded,
         Some(14) if pushback.is_some() => Outcome::Overloaded,
         Some(2 | 13 | 14 | 15) => Outcome::Failed,
@@ -74,6 +81,9 @@ mod tests {
             ("14", Some("-1"), Outcome::DontRetry),
             ("14", None, Outcome::Failed),
             ("13", None, Outcome::Failed),
+            ("13", Some("-1"), Outcome::DontRetry),
+            ("2", Some("-1"), Outcome::DontRetry),
+            ("5", Some("-1"), Outcome::Served),
             ("17", None, Outcome::Failed),
             ("ok", None, Outcome::Failed),
         ];
@@ -97,6 +107,9 @@ mod tests {
         assert_eq!(outcome(busy, None, ""), Outcome::Failed);
         assert_eq!(outcome(busy, Some(http::header::RETRY_AFTER), "0"), Outcome::Overloaded);
         assert_eq!(outcome(busy, Some(names::ENVOY_RATELIMITED), "true"), Outcome::DontRetry);
+        let failed = StatusCode::INTERNAL_SERVER_ERROR;
+        assert_eq!(outcome(failed, Some(names::ENVOY_RATELIMITED), "true"), Outcome::DontRetry);
+        assert_eq!(outcome(StatusCode::OK, Some(names::ENVOY_RATELIMITED), "true"), Outcome::Served);
         assert_eq!(outcome(StatusCode::TOO_MANY_REQUESTS, None, ""), Outcome::DontRetry);
         let grpc = Some(http::header::CONTENT_TYPE);
         assert_eq!(outcome(StatusCode::OK, grpc, "application/grpc"), Outcome::Failed, "until its trailers come");

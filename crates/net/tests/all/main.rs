@@ -28,6 +28,7 @@ mod orca;
 mod refusals;
 mod resend;
 mod restart;
+mod retry;
 mod server;
 mod server_context;
 mod signals;

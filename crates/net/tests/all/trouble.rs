@@ -208,7 +208,8 @@ async fn errors_nobody_reads_count_on_both_sides() {
     let servers = [start().await];
     let mut channel = channel_to(&servers).await;
     for _ in 0..10 {
-        let failing = http::Request::get("http://service/fail").body(empty()).unwrap();
+        // Not one that is tried again.
+        let failing = http::Request::post("http://service/fail").body(empty()).unwrap();
         assert_eq!(channel.call(failing).await.unwrap().status(), 500);
     }
 

@@ -36,6 +36,12 @@ pub enum FaultKind {
         #[serde(default = "millisecond")]
         cpu: Span,
     },
+    /// Refuses as a task with too much does: elsewhere it may go better.
+    Refuse {
+        /// Share of requests. Default 1.
+        #[serde(default = "one")]
+        share: f64,
+    },
     /// Cores at this share of their speed.
     Slow {
         /// Factor, above 0.
@@ -86,6 +92,7 @@ impl FaultKind {
             FaultKind::Kill => "kill",
             FaultKind::Hang => "hang",
             FaultKind::Fail { .. } => "fail",
+            FaultKind::Refuse { .. } => "refuse",
             FaultKind::Slow { .. } => "slow",
             FaultKind::Partition { .. } => "partition",
             FaultKind::NoDatagrams { .. } => "no_datagrams",

@@ -14,6 +14,7 @@ mod idle;
 mod parse;
 mod places;
 mod policies;
+mod retry;
 mod selection;
 mod server;
 mod set;
@@ -30,6 +31,7 @@ pub use faults::{Fault, FaultKind};
 pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
 pub use idle::Idle;
 pub(crate) use policies::ORACLE;
+pub use retry::RetrySettings;
 pub use selection::selection;
 use serde::{Deserialize, Serialize};
 pub use server::{Overload, ServerSettings, Switch};
@@ -59,6 +61,8 @@ pub struct Scenario {
     pub subset: Subset,
     /// Limits and errors, as in core's `ClientConfig`.
     pub client: ClientSettings,
+    /// Whether clients try again what was refused or failed.
+    pub retry: RetrySettings,
     /// Who is let in at the backends.
     pub server: ServerSettings,
     /// When there is too much: figures of that are made where it is given.
@@ -163,6 +167,7 @@ impl Default for Scenario {
             admission: None,
             subset: Subset::default(),
             client: ClientSettings::default(),
+            retry: RetrySettings::default(),
             server: ServerSettings::default(),
             overload: None,
             idle: Idle::default(),

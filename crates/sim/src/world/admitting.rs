@@ -84,9 +84,14 @@ impl World<'_> {
     fn begin(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(id) else { return };
         let task = &mut self.tasks[request.backend as usize];
+        let draw =
+            |purpose: u64| Rng::from_seed(hash3(self.seed, request.key, purpose ^ u64::from(request.tries))).unit();
+        if task.refusing > 0.0 && draw(REFUSES) < task.refusing {
+            return self.refuse_begun(id, ServerRefusal::Overloaded);
+        }
         if let Some((share, cpu)) = task.failing {
-            let drawn = Rng::from_seed(hash3(self.seed, request.key, FAILS ^ u64::from(request.tries))).unit();
-            if drawn < share {
+            if draw(FAILS) < share {
+                request.own = Some((request.cpu, request.wait));
                 (request.outcome, request.cpu, request.wait) = (Outcome::Failed, cpu, 0.0);
             }
         }
@@ -94,7 +99,7 @@ impl World<'_> {
             let most =
                 self.scenario.backends.queue.filter(|_| task.service == 0).map_or(usize::MAX, |most| most as usize);
             if task.queued >= most {
-                return self.refuse_queued(id);
+                return self.refuse_begun(id, ServerRefusal::QueueFull);
             }
             request.at = At::Queued;
             task.queued += 1;
@@ -105,15 +110,15 @@ impl World<'_> {
         self.start_work(id);
     }
 
-    /// No place in line for a worker: given back at once.
-    fn refuse_queued(&mut self, id: RequestId) {
+    /// Let in and then refused, as by no place in line for a worker: given back at once.
+    fn refuse_begun(&mut self, id: RequestId, reason: ServerRefusal) {
         let now = self.time();
         let Some(request) = self.requests.get_mut(id) else { return };
         let backend = request.backend;
         if let Some(admission) = request.admission.take() {
             self.tasks[backend as usize].gate.finish(now, admission, Outcome::Overloaded, None);
         }
-        self.refuse(id, Refused { reason: ServerRefusal::QueueFull, dont_retry: false, hint: None });
+        self.refuse(id, Refused { reason, dont_retry: false, hint: None });
         self.handler_rests(backend);
     }
 
@@ -173,5 +178,6 @@ pub(super) fn cost_of(request: &Request, speed: f64) -> Option<Duration> {
 }
 
 const FAILS: u64 = 0x6661_696c;
+const REFUSES: u64 = 0x7265_6675;
 /// Seconds; no request takes as long.
 const COST_MOST: f64 = 1e9;

@@ -57,17 +57,25 @@ impl World<'_> {
         }
         let now = self.time();
         let Some(request) = self.requests.get_mut(id) else { return };
-        let meta = meta_of(request);
+        let meta = first_meta(request);
+        if let Some((cpu, wait)) = request.own.take() {
+            (request.cpu, request.wait) = (cpu, wait);
+        }
         let client = &mut self.clients[request.client as usize];
-        let ticket = match client.picker.begin(&mut client.local, now, &meta, &mut client.rng) {
+        let begun = client.picker.begin_again(&mut client.local, now, &meta, &request.tried, &mut client.rng);
+        let ticket = match begun {
             Ok(ticket) => ticket,
             Err(Refusal::Waking) => return self.wait_for_connection(id),
             Err(refusal) => {
+                let (tries, before) = (request.tries, request.outcome);
                 if refusal == Refusal::Throttled {
                     self.tally.on_held_back(request);
                     self.note_held_back(id);
+                    self.pass_on_dont_retry(id);
                 }
-                return self.end_request(id, End::Refused);
+                // Whoever has an answer already, if a bad one, gets that.
+                let end = if tries > 0 && before.is_error() { End::of(before) } else { End::Refused };
+                return self.end_request(id, end);
             }
         };
         let (backend, wakes) = (ticket.backend(), ticket.wakes());
@@ -87,6 +95,8 @@ impl World<'_> {
         let (link, backend, key, tries) = (request.link, request.backend, request.key, request.tries);
         let is_root = request.parent.is_none();
         let asker = link.client;
+        let number = u32::from(request.tried.retries()) + request.naive;
+        self.tally.on_attempt(self.tasks[backend as usize].service, number, request.root_asked);
         self.note_begin(link, backend);
         if is_root {
             self.tally.on_begin(backend);
@@ -145,11 +155,7 @@ impl World<'_> {
         let (outcome, report) = (request.outcome, request.report);
         self.heed(id);
         self.settle(id, outcome, Some(&report));
-        if outcome == Outcome::Unsent {
-            self.ask_again(id);
-        } else {
-            self.end_request(id, End::of(outcome));
-        }
+        self.go_on_or_end(id, outcome);
     }
 
     /// The client hears what the backend refuses, with an answer.
@@ -183,16 +189,6 @@ impl World<'_> {
         if empty {
             self.leave_if_empty(link);
         }
-    }
-
-    /// It certainly never ran: once more, elsewhere, if it was not tried too often.
-    pub(super) fn ask_again(&mut self, id: RequestId) {
-        let Some(request) = self.requests.get_mut(id) else { return };
-        let Some(&wait) = UNSENT_WAITS.get(request.tries as usize) else {
-            return self.end_request(id, End::of(Outcome::Unsent));
-        };
-        request.tries += 1;
-        self.queue.push(self.now + wait, Event::Again(id));
     }
 
     pub(super) fn on_again(&mut self, id: RequestId) {
@@ -250,6 +246,9 @@ impl World<'_> {
     /// Nobody waits any more; the backend hears of it a little later.
     pub(super) fn give_up(&mut self, id: RequestId, outcome: Outcome) {
         self.settle(id, outcome, None);
+        if outcome == Outcome::Expired && self.ask_naively(id) {
+            return;
+        }
         self.end_request(id, End::of(outcome));
         let Some(request) = self.requests.get(id) else { return };
         if request.at != At::Nowhere {
@@ -265,6 +264,11 @@ impl World<'_> {
 
 /// What decisions look at.
 pub(super) fn meta_of(request: &Request) -> RequestMeta {
+    request.tried.meta(&first_meta(request))
+}
+
+/// The same of its first attempt.
+pub(super) fn first_meta(request: &Request) -> RequestMeta {
     RequestMeta {
         criticality: request.criticality,
         deadline: Time::from_nanos(request.deadline),
@@ -276,7 +280,5 @@ pub(super) fn meta_of(request: &Request) -> RequestMeta {
     }
 }
 
-/// Nanoseconds before each further try of a request that never ran, as the network library has them.
-const UNSENT_WAITS: [u64; 3] = [0, 1_000_000, 5_000_000];
 const ADMITS: u64 = 0x6164_6d69;
 const LOTS: u64 = 0x6c6f_7473;

@@ -255,6 +255,7 @@ impl<'a> World<'a> {
         config.errors.half_life = scenario.client.error_half_life.get();
         config.throttle = scenario.client.throttling();
         config.eject.mode = scenario.client.eject.into();
+        config.retry = scenario.retry.config();
         scenario.idle.put_into(&mut config);
         config
     }

@@ -47,6 +47,11 @@ impl World<'_> {
                     self.tasks[backend as usize].failing = Some((*share, cpu.seconds()));
                 }
             }
+            FaultKind::Refuse { share } => {
+                for &backend in &fault.backends {
+                    self.tasks[backend as usize].refusing = *share;
+                }
+            }
             FaultKind::Partition { clients } => {
                 let cut = Cut { fault: number, since: self.now, backends: fault.backends.clone(), clients: *clients };
                 self.net.cuts.push(cut);
@@ -87,6 +92,11 @@ impl World<'_> {
             FaultKind::Fail { .. } => {
                 for &backend in &fault.backends {
                     self.tasks[backend as usize].failing = None;
+                }
+            }
+            FaultKind::Refuse { .. } => {
+                for &backend in &fault.backends {
+                    self.tasks[backend as usize].refusing = 0.0;
                 }
             }
             FaultKind::Partition { .. } => {

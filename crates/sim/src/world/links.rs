@@ -259,11 +259,7 @@ impl World<'_> {
         if in_flight > 0 {
             for request in self.requests.find(|request| request.link == id && request.ticket.is_some()) {
                 self.settle(request, outcome, None);
-                if outcome == Outcome::Unsent {
-                    self.ask_again(request);
-                } else {
-                    self.end_request(request, super::tally::End::of(outcome));
-                }
+                self.go_on_or_end(request, outcome);
             }
         }
         if let Some(link) = self.link(id) {

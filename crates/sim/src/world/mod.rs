@@ -19,6 +19,7 @@ mod profile;
 mod queue;
 mod requests;
 mod results;
+mod retrying;
 mod serving;
 mod tally;
 mod task;

@@ -1,7 +1,7 @@
 //! Requests on their way, in numbered places that are used again.
 
 use evenkeel_core::server::{Admission, Place, ServerRefusal};
-use evenkeel_core::{Criticality, Hint, LoadReport, Lot, MethodId, Outcome, Ticket};
+use evenkeel_core::{Criticality, Hint, LoadReport, Lot, MethodId, Outcome, Ticket, Tries};
 
 use super::event::{LinkId, RequestId};
 
@@ -43,6 +43,13 @@ pub(crate) struct Request {
     pub(crate) patient_until: u64,
     /// How often it was sent before.
     pub(crate) tries: u32,
+    /// Those of them that core counts, and those that a naive client made.
+    pub(crate) tried: Tries,
+    pub(crate) naive: u32,
+    /// What it costs where a fault made it cheaper: its next attempt costs that again.
+    pub(crate) own: Option<(f64, f64)>,
+    /// Whether a request it made was told not to retry (B17).
+    pub(crate) dont_retry: bool,
     pub(crate) criticality: Criticality,
     pub(crate) customer: u32,
     /// The request it is made for, at the layer before.
@@ -160,6 +167,10 @@ impl Request {
             key: 0,
             patient_until: 0,
             tries: 0,
+            tried: Tries::default(),
+            naive: 0,
+            own: None,
+            dont_retry: false,
             criticality: Criticality::Critical,
             customer: 0,
             parent: None,

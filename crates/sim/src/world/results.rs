@@ -42,6 +42,7 @@ impl World<'_> {
         let mut metrics = BTreeMap::new();
         let mut series = BTreeMap::new();
         self.request_figures(&mut metrics);
+        self.retry_figures(&mut metrics);
         self.load_figures(&mut metrics, &mut series);
         self.fault_figures(&mut metrics, &mut series);
         self.churn_figures(&mut metrics);
@@ -98,6 +99,25 @@ impl World<'_> {
         }
         for (layer, &asked) in tally.layer_asked.iter().enumerate().skip(1) {
             put(&format!("layer{layer}_requests"), asked as f64);
+        }
+    }
+
+    /// Attempts by their number, and what load grew by.
+    fn retry_figures(&self, metrics: &mut BTreeMap<String, f64>) {
+        if self.scenario.retry.is_off() {
+            return;
+        }
+        let mut put = |name: String, value: f64| metrics.insert(name, value);
+        let attempts = &self.tally.attempts;
+        for (number, &count) in attempts[0].iter().enumerate() {
+            put(format!("attempts_{}", number + 1), count as f64);
+        }
+        // Behind the first service: over what its requests would call for, were each sent once at every layer.
+        let mut once = attempts[0][0] as f64;
+        for (layer, counts) in attempts.iter().enumerate() {
+            let name = if layer == 0 { "amplification".to_owned() } else { format!("layer{layer}_amplification") };
+            put(name, share(counts.iter().sum::<u64>() as f64, once));
+            once *= self.services.get(layer).map_or(1.0, |service| f64::from(service.calls));
         }
     }
 

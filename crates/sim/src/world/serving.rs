@@ -139,8 +139,9 @@ impl World<'_> {
     fn leave(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(id) else { return };
         let outcome = request.outcome;
+        let is_passed_on = outcome == Outcome::Failed && request.dont_retry;
         self.release(id, outcome);
-        self.answer(id, outcome);
+        self.answer(id, if is_passed_on { Outcome::DontRetry } else { outcome });
     }
 
     /// Gives back what the backend counted, and lets the next in line in.

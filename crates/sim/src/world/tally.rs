@@ -61,6 +61,8 @@ pub(crate) struct Tally {
     pub(crate) restarts: u64,
     /// Requests made to each service behind the first.
     pub(crate) layer_asked: Vec<u64>,
+    /// Attempts at each service, by their number.
+    pub(crate) attempts: Vec<[u64; ATTEMPTS_TOLD]>,
     /// The shapes before and after the last change of size, and connections let go since.
     pub(crate) resized: Option<(Shape, Shape)>,
     pub(crate) let_go: u64,
@@ -111,6 +113,7 @@ impl Tally {
             windows: Vec::new(),
             restarts: 0,
             layer_asked: vec![0; scenario.layers.len() + 1],
+            attempts: vec![[0; ATTEMPTS_TOLD]; scenario.layers.len() + 1],
             resized: None,
             let_go: 0,
             held_back: 0,
@@ -166,6 +169,12 @@ impl Tally {
         self.layer_asked[service as usize] += u64::from(root_asked >= self.measured_from);
     }
 
+    /// An attempt with this number, 0 for the first, for a request of the first service that was asked for then.
+    pub(crate) fn on_attempt(&mut self, service: u32, number: u32, root_asked: u64) {
+        let place = (number as usize).min(ATTEMPTS_TOLD - 1);
+        self.attempts[service as usize][place] += u64::from(root_asked >= self.measured_from);
+    }
+
     pub(crate) fn on_restart(&mut self) {
         self.restarts += 1;
     }
@@ -212,5 +221,7 @@ impl Tally {
     }
 }
 
+/// Those with higher numbers count as the last.
+pub(crate) const ATTEMPTS_TOLD: usize = 10;
 /// An hour: longer than anybody waits.
 const LATENCY_MOST: u64 = 3_600_000_000_000;

@@ -55,6 +55,8 @@ pub(crate) struct Task {
     pub(crate) pace: Pace,
     /// Answers with an error instead: share of requests, and what that costs.
     pub(crate) failing: Option<(f64, f64)>,
+    /// Share of requests that it refuses, whatever it has to do.
+    pub(crate) refusing: f64,
     /// When its neighbours come and go.
     pub(crate) neighbours_rng: Rng,
     /// The restart it is part of: which fault.
@@ -237,6 +239,7 @@ impl Task {
             last_window: None,
             pace: Pace::new(own_speed),
             failing: None,
+            refusing: 0.0,
             neighbours_rng: Rng::from_seed(0),
             restart: None,
             announced: 0,

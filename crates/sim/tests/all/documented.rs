@@ -126,7 +126,7 @@ fn what_others_do_is_said_in_the_same_words() {
 }
 
 /// Worlds that have every kind of figure between them, each short.
-const WORLDS: [(&str, &[&str]); 10] = [
+const WORLDS: [(&str, &[&str]); 11] = [
     ("sinkhole", &["seeds=1", "duration=20s", "fault.0.lasts=4s"]),
     ("slow-backend", &["settle=10s", "duration=70s"]),
     ("layers", &["duration=8s"]),
@@ -136,6 +136,7 @@ const WORLDS: [(&str, &[&str]); 10] = [
     ("rolling-restart", &["seeds=1", "duration=8s"]),
     ("idle-restart", &["seeds=1", "duration=16s"]),
     ("at-capacity", &["seeds=1", "duration=8s", "overload.until=7s", "customers.one=1"]),
+    ("retry-layers", &["duration=4s", "settle=1s"]),
     ("subsets", &["seeds=1"]),
 ];
 
@@ -179,7 +180,7 @@ fn in_general(key: &str) -> String {
             return format!("{before}critical_served_share");
         }
     }
-    for word in ["fault", "cluster", "layer"] {
+    for word in ["fault", "cluster", "layer", "attempts_"] {
         if let Some(rest) = name.strip_prefix(word).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
             return format!("{word}N{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()));
         }

@@ -13,6 +13,7 @@ mod must_hold;
 mod overload;
 mod plot;
 mod report;
+mod retry;
 mod scenario;
 mod swarm;
 mod theory;

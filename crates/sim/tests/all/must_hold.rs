@@ -53,6 +53,11 @@ fn the_published_pictures_are_drawn() {
 }
 
 #[test]
+fn retries_grow_load_by_a_tenth_through_any_layers_and_keep_nothing_down() {
+    assert_goals(&["figure-21-1", "retry-layers", "metastable"]);
+}
+
+#[test]
 fn a_sinkhole_draws_no_traffic_and_is_back_when_healed() {
     assert_goals(&["sinkhole"]);
 }

@@ -20,7 +20,7 @@ pub(super) struct Figures {
     pub(super) failures: BTreeMap<String, u64>,
     /// Of those answered, in an open loop from when they were due.
     pub(super) latency_ms: Percentiles,
-    /// Attempts made again since the one before certainly never ran.
+    /// Attempts beyond the first: after a refusal or a failure, or since the one before certainly never ran.
     pub(super) retries: u64,
     pub(super) checks: Checks,
     pub(super) backends: Vec<Backend>,

@@ -72,6 +72,7 @@ async fn call(args: &CallArgs, out: &mut impl Write) -> Result<(), Failure> {
 async fn connect(args: &CallArgs) -> Result<Channel, Failure> {
     let mut config = ChannelConfig::default();
     config.client.policy = args.policy;
+    config.client.retry.attempts = args.attempts;
     config.client.subset.size = args.subset;
     config.client.idle.after = Some(Duration::from_secs_f64(args.idle_after));
     config.client.checks.every = Duration::from_secs_f64(args.check_every);

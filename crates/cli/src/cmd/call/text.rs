@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut impl Write, paint: Paint, figures: &Figures) -> io
         .collect();
     write!(out, "{}", table(&["", "requests", "share"], &rows))?;
     if *retries > 0 {
-        writeln!(out, "  {retries} were sent again after a connection did not take them")?;
+        writeln!(out, "  {retries} were sent again: refused, failed, or not taken by a connection")?;
     }
     let Checks { sent, answered, pushes, visits, woken, .. } = checks;
     if sent + visits + woken > 0 {

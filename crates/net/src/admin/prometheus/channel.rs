@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::{BackendState, LinkState};
 
-use super::super::state::{BackendView, ChannelState, Socket};
+use super::super::state::{BackendView, ChannelState, Retries, Socket};
 use super::text::{Labels, Text};
 
 pub(super) fn of_channels(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
@@ -55,6 +55,28 @@ pub(super) fn of_channels(text: &mut Text, channels: &[(Labels<'_>, &ChannelStat
     text.each(channels, |channel| Some(channel.subset.known as f64));
     text.gauge("evenkeel_client_subset_backends", "Backends this client wishes to use.");
     text.each(channels, |channel| Some(channel.subset.size as f64));
+}
+
+pub(super) fn of_retries(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
+    text.counter("evenkeel_client_retries_total", "Attempts beyond the first, or that would have been made, by cause.");
+    for (labels, channel) in channels {
+        let Retries { made, observed, .. } = &channel.retries;
+        for (mode, counts) in [("on", made), ("observe", observed)] {
+            for (cause, count) in &counts.0 {
+                text.sample_with(labels, &[("cause", cause), ("mode", mode)], *count as f64);
+            }
+        }
+    }
+    text.counter("evenkeel_client_retries_stopped_total", "Requests that were not tried again, by reason.");
+    for (labels, channel) in channels {
+        for (reason, count) in &channel.retries.stopped.0 {
+            text.sample_with(labels, &[("reason", reason)], *count as f64);
+        }
+    }
+    text.gauge("evenkeel_client_retry_budget_left", "Retries that could be made now.");
+    text.each(channels, |channel| Some(channel.retries.left as f64));
+    text.gauge("evenkeel_client_hedge_after_seconds", "After how long a request is also sent elsewhere.");
+    text.each(channels, |channel| channel.retries.hedge_after_s);
 }
 
 pub(super) fn of_checks(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {

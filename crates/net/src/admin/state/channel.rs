@@ -5,8 +5,8 @@ use std::time::Duration;
 use evenkeel_core::client::EjectCounts;
 use evenkeel_core::stats::Spread;
 use evenkeel_core::{
-    BackendSnapshot, BackendState, CheckCounts, ClientSnapshot, Criticality, Cutoff, LinkState, Mode, Outcome, Refusal,
-    ThrottleCounts, Time,
+    BackendSnapshot, BackendState, Cause, CheckCounts, ClientSnapshot, Criticality, Cutoff, LinkState, Mode, Outcome,
+    Refusal, RetryCounts, Stop, ThrottleCounts, Time,
 };
 use serde::Serialize;
 
@@ -21,6 +21,7 @@ pub(crate) struct ChannelState {
     pub(crate) spread: Option<SpreadState>,
     pub(crate) refused: Counts,
     pub(crate) throttled: Vec<Throttled>,
+    pub(crate) retries: Retries,
     pub(crate) ended: Counts,
     pub(crate) state_changes: Vec<StateChanges>,
     pub(crate) nonsense_reports: u64,
@@ -90,6 +91,36 @@ pub(crate) struct Throttled {
     pub(crate) count: u64,
 }
 
+/// Attempts beyond the first (B12 to B15).
+#[derive(Debug, Serialize)]
+pub(crate) struct Retries {
+    pub(crate) made: Counts,
+    /// Those that would have been made in observe.
+    pub(crate) observed: Counts,
+    /// Requests that were not tried again, by reason.
+    pub(crate) stopped: Counts,
+    /// Retries that could be made now.
+    pub(crate) left: u64,
+    /// After how long a request is hedged, where that is on and known.
+    pub(crate) hedge_after_s: Option<f64>,
+}
+
+impl From<&RetryCounts> for Retries {
+    fn from(counts: &RetryCounts) -> Self {
+        let by_cause = |counts: [u64; Cause::ALL.len()]| {
+            Counts(Cause::ALL.into_iter().zip(counts).map(|(cause, count)| (cause.as_str(), count)).collect())
+        };
+        let stopped = Stop::COUNTED.into_iter().zip(counts.stopped);
+        Retries {
+            made: by_cause(counts.made),
+            observed: by_cause(counts.observed),
+            stopped: Counts(stopped.map(|(stop, count)| (stop.as_str(), count)).collect()),
+            left: counts.left,
+            hedge_after_s: counts.hedge_after.map(seconds),
+        }
+    }
+}
+
 /// How often a backend went from one state to another.
 #[derive(Debug, Serialize)]
 pub(crate) struct StateChanges {
@@ -143,6 +174,7 @@ impl From<&ChannelSnapshot> for ChannelState {
             spread: SpreadState::of(snapshot.now, &client.backends),
             refused: Counts(Refusal::ALL.map(|reason| (reason.as_str(), client.refused.of(reason))).into()),
             throttled: throttled(&client.throttled),
+            retries: Retries::from(&client.retries),
             ended: Counts(Outcome::ALL.map(|outcome| (outcome.as_str(), together(outcome))).into()),
             state_changes: states.flat_map(|(from, counts)| changes_from(from, counts)).collect(),
             nonsense_reports: client.nonsense_reports,

@@ -13,7 +13,7 @@ use evenkeel_core::server::Phase;
 use serde::{Serialize, Serializer};
 
 pub(crate) use admission::{AdmissionState, ByName, SpenderState};
-pub(crate) use channel::{BackendView, ChannelState, Socket};
+pub(crate) use channel::{BackendView, ChannelState, Retries, Socket};
 pub(crate) use server::{DatagramState, PHASES, SILENT, ServerState};
 
 #[derive(Debug, Serialize)]

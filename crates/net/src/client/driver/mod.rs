@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::{Action, BackendId, Client, Notice, StateChange};
+use evenkeel_core::{Action, BackendId, Client, ClientConfig, InvalidConfig, Notice, StateChange};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -32,6 +32,8 @@ pub(crate) enum Event {
     Lost(LinkId, String),
     /// Somebody wants to know how things are.
     Snapshot(oneshot::Sender<ChannelSnapshot>),
+    /// Other settings from now on.
+    Configure(Box<ClientConfig>, oneshot::Sender<Result<(), InvalidConfig>>),
 }
 
 /// A connection that is being made or stands.
@@ -174,6 +176,12 @@ impl<C: Connect> Driver<C> {
             Event::Heard(backend, key, heard) if self.post.is_current(backend, key) => self.on_heard(backend, heard),
             Event::Heard(..) => {}
             Event::Snapshot(answer) => drop(answer.send(self.snapshot())),
+            Event::Configure(config, answer) => {
+                let taken = self.client.handle_config(now, *config);
+                // Whoever waits finds it in use.
+                self.act();
+                drop(answer.send(taken));
+            }
         }
     }
 

@@ -68,6 +68,7 @@ impl Fault {
         match kind {
             "kill" | "hang" | "lame_duck" => &["kind", "at", "lasts", "backends"],
             "fail" => &["kind", "at", "lasts", "backends", "share", "cpu"],
+            "refuse" => &["kind", "at", "lasts", "backends", "share"],
             "slow" => &["kind", "at", "lasts", "backends", "speed"],
             "partition" | "no_datagrams" => &["kind", "at", "lasts", "backends", "clients"],
             "restart" => &["kind", "at", "backends", "together", "down", "prewarm"],
@@ -104,6 +105,7 @@ impl Fault {
                 share(&field("share"), *failing)?;
                 any_time(&field("cpu"), *cpu)
             }
+            FaultKind::Refuse { share: refused } => share(&field("share"), *refused),
             FaultKind::Slow { speed: slow } => speed(&field("speed"), *slow),
             FaultKind::Partition { clients } | FaultKind::NoDatagrams { clients } => share(&field("clients"), *clients),
             FaultKind::Restart { together, down, prewarm } => {
@@ -137,6 +139,7 @@ impl Fault {
             FaultKind::Partition { .. }
             | FaultKind::NoDatagrams { .. }
             | FaultKind::Fail { .. }
+            | FaultKind::Refuse { .. }
             | FaultKind::Resize { .. }
                 if policy == ORACLE =>
             {

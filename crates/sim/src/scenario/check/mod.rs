@@ -6,6 +6,7 @@ mod dealing;
 mod faults;
 mod goals;
 mod range;
+mod retry;
 mod server;
 mod size;
 
@@ -31,6 +32,7 @@ impl Scenario {
         }
         self.check_subset()?;
         self.client.check()?;
+        self.check_retry()?;
         self.check_server()?;
         self.idle.check()?;
         self.clients.check()?;

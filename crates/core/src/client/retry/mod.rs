@@ -1,0 +1,466 @@
+//! Retries that cannot explode (B12 to B15): whether a request whose attempt ended is tried again, and when.
+//!
+//! What a backend refused as too much never ran, so it is tried at once elsewhere, balanced like a new request. What
+//! failed is tried again only where running it twice does no harm. Both at most `attempts` times a request, and for at
+//! most a `share` of the requests of the last `window`, kept for each customer: in the worst case load grows by that
+//! share. A verdict of *don't retry* ends it, and so does a client most of whose attempts are refused.
+//!
+//! A request that certainly never left is another matter: it costs nobody anything, so it has waits of its own and no
+//! budget.
+
+mod budget;
+mod config;
+mod hedge;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use budget::{BUCKETS, Budget};
+pub use config::{HedgeConfig, RetryConfig};
+use hedge::Slowness;
+
+use super::backend::BackendId;
+use super::picker::Picker;
+use super::throttle::CUSTOMERS_APART;
+use crate::snapshot::RetryCounts;
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::saturating_nanos;
+use crate::{CustomerId, Mode, Outcome, RequestMeta, Rng, Time};
+
+/// Whether an attempt that ended without an answer may be made once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Repeat {
+    /// Running it twice does no harm, or it certainly did not run.
+    Safe,
+    /// It may have run, and must not run twice.
+    Unsafe,
+    /// What was sent is not there any more: more of its body was read than is kept.
+    Gone,
+}
+
+/// How an attempt ended, as far as trying again goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// Who had it.
+    pub backend: BackendId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether it may be made once more. One that a backend refused never ran, which is safe.
+    pub repeat: Repeat,
+    /// How long the backend asks to wait, if it does.
+    pub pushback: Option<Duration>,
+}
+
+/// The attempts of one request, kept by the driver from the first to the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tries {
+    retries: u8,
+    unsent: u8,
+    /// Who refused or failed it last.
+    pub(super) not: Option<BackendId>,
+}
+
+impl Tries {
+    /// The next attempt of a request that began as `first`: the same, but for its number.
+    pub fn meta(&self, first: &RequestMeta) -> RequestMeta {
+        RequestMeta { attempt: first.attempt.saturating_add(self.retries), ..*first }
+    }
+
+    /// How often it was tried again after a backend had it.
+    pub fn retries(&self) -> u8 {
+        self.retries
+    }
+
+    /// How often it was sent again because it had certainly never left.
+    pub fn unsent(&self) -> u8 {
+        self.unsent
+    }
+
+    /// Whether nothing was sent yet, or everything that was never left.
+    pub fn is_first(&self) -> bool {
+        self.retries == 0 && self.unsent == 0
+    }
+}
+
+/// Why a further attempt is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// A backend refused it as too much (B12).
+    Overloaded,
+    /// It failed, and running it twice does no harm.
+    Failed,
+    /// The first attempt takes long, and running it twice does no harm.
+    Slow,
+}
+
+impl Cause {
+    /// In the order of [`Cause::index`].
+    pub const ALL: [Cause; 3] = [Cause::Overloaded, Cause::Failed, Cause::Slow];
+
+    /// A place in an array.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in labels and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Cause::Overloaded => "overloaded",
+            Cause::Failed => "failed",
+            Cause::Slow => "slow",
+        }
+    }
+}
+
+/// Why no further attempt is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stop {
+    /// There is nothing to mend: it was answered, its time is up, or its caller went away.
+    Final,
+    /// Retries are off.
+    Off,
+    /// Retries only observe: it would have been tried again.
+    Observed,
+    /// The service said not to (B13).
+    DontRetry,
+    /// It was tried as often as a request may be (B14).
+    Attempts,
+    /// This client's retries are as many as they may be (B15).
+    Budget,
+    /// Most of what this client sends is refused (B13).
+    ManyRefuse,
+    /// It may have run, and must not run twice.
+    Unsafe,
+    /// Its body is not kept.
+    Gone,
+    /// Its deadline comes first.
+    TooLate,
+    /// It never left, however often it was sent.
+    Unsent,
+}
+
+impl Stop {
+    /// In the order of [`Stop::index`].
+    pub const ALL: [Stop; 11] = [
+        Stop::Final,
+        Stop::Off,
+        Stop::Observed,
+        Stop::DontRetry,
+        Stop::Attempts,
+        Stop::Budget,
+        Stop::ManyRefuse,
+        Stop::Unsafe,
+        Stop::Gone,
+        Stop::TooLate,
+        Stop::Unsent,
+    ];
+    /// Those that are counted: the others are nothing to look at.
+    pub const COUNTED: [Stop; 8] = [
+        Stop::DontRetry,
+        Stop::Attempts,
+        Stop::Budget,
+        Stop::ManyRefuse,
+        Stop::Unsafe,
+        Stop::Gone,
+        Stop::TooLate,
+        Stop::Unsent,
+    ];
+
+    /// A place in an array.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in labels and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Stop::Final => "final",
+            Stop::Off => "off",
+            Stop::Observed => "observed",
+            Stop::DontRetry => "dont_retry",
+            Stop::Attempts => "attempts",
+            Stop::Budget => "budget",
+            Stop::ManyRefuse => "many_refuse",
+            Stop::Unsafe => "unsafe",
+            Stop::Gone => "body_gone",
+            Stop::TooLate => "too_late",
+            Stop::Unsent => "unsent",
+        }
+    }
+
+    /// Whether whoever asked this process is to be told not to retry either (B17): the layer directly above a refusal
+    /// has done what can be done, or was told that nothing can.
+    pub const fn bubbles(self, outcome: Outcome) -> bool {
+        match outcome {
+            Outcome::DontRetry => true,
+            Outcome::Overloaded => !matches!(self, Stop::Off | Stop::Observed),
+            Outcome::Served | Outcome::Failed | Outcome::Expired | Outcome::Cancelled | Outcome::Unsent => false,
+        }
+    }
+}
+
+/// The settings as a picker uses them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    mode: Mode,
+    attempts: u8,
+    share: f64,
+    bucket_nanos: u64,
+    refused_most: f64,
+    wait: Duration,
+    hedge: Mode,
+    hedge_after: Option<Duration>,
+}
+
+impl From<&RetryConfig> for Settings {
+    fn from(config: &RetryConfig) -> Self {
+        Settings {
+            mode: config.mode,
+            attempts: u8::try_from(config.attempts).unwrap_or(u8::MAX),
+            share: config.share,
+            bucket_nanos: (saturating_nanos(config.window) / (BUCKETS as u64 - 1)).max(1),
+            refused_most: config.refused_most,
+            wait: config.wait,
+            hedge: config.hedge.mode.min(config.mode),
+            hedge_after: config.hedge.after,
+        }
+    }
+}
+
+impl Settings {
+    #[inline]
+    fn bucket(&self, now: Time) -> u64 {
+        now.nanos() / self.bucket_nanos
+    }
+}
+
+/// What all pickers of a client count for its retries.
+#[derive(Debug, Default)]
+pub(crate) struct Retries {
+    /// Of requests for nobody in particular: most clients have no others.
+    nobody: Budget,
+    /// Made with the first request for a customer; at 0 is what all share that have no place of their own.
+    customers: OnceLock<Box<[Budget]>>,
+    slowness: Slowness,
+    made: [AtomicU64; Cause::ALL.len()],
+    observed: [AtomicU64; Cause::ALL.len()],
+    stopped: [AtomicU64; Stop::ALL.len()],
+}
+
+impl Retries {
+    /// A request was begun on a backend.
+    #[inline]
+    pub(super) fn on_begun(&self, settings: &Settings, now: Time, meta: &RequestMeta) {
+        if settings.mode != Mode::Off && meta.attempt == 0 {
+            self.budget(meta.customer).on_request(settings.bucket(now));
+        }
+    }
+
+    /// An attempt ended so after this long.
+    #[inline]
+    pub(super) fn on_ended(
+        &self,
+        settings: &Settings,
+        now: Time,
+        customer: CustomerId,
+        outcome: Outcome,
+        took: Duration,
+    ) {
+        if matches!(outcome, Outcome::Overloaded | Outcome::DontRetry) && settings.mode != Mode::Off {
+            self.budget(customer).on_refused(settings.bucket(now));
+        } else if settings.hedge != Mode::Off && outcome == Outcome::Served {
+            self.slowness.learn(took);
+        }
+    }
+
+    fn budget(&self, customer: CustomerId) -> &Budget {
+        match customer {
+            CustomerId(0) => &self.nobody,
+            CustomerId(number) => {
+                let places = || (0..CUSTOMERS_APART).map(|_| Budget::default()).collect();
+                let place = if number < CUSTOMERS_APART { number as usize } else { 0 };
+                &self.customers.get_or_init(places)[place]
+            }
+        }
+    }
+
+    fn budgets(&self) -> impl Iterator<Item = &Budget> {
+        std::iter::once(&self.nobody).chain(self.customers.get().into_iter().flatten())
+    }
+
+    /// Takes one from the budget; in observe, counts that it would have been made.
+    fn take(&self, settings: &Settings, now: Time, customer: CustomerId, cause: Cause, mode: Mode) -> Result<(), Stop> {
+        let (budget, bucket) = (self.budget(customer), settings.bucket(now));
+        if cause == Cause::Overloaded && budget.sums(bucket).are_refused(settings.refused_most) {
+            return Err(Stop::ManyRefuse);
+        }
+        if !budget.take(bucket, settings.share) {
+            return Err(Stop::Budget);
+        }
+        let counts = if mode == Mode::On { &self.made } else { &self.observed };
+        counts[cause.index()].fetch_add(1, Ordering::Relaxed);
+        if mode == Mode::On { Ok(()) } else { Err(Stop::Observed) }
+    }
+
+    fn stop(&self, stop: Stop) -> Stop {
+        self.stopped[stop.index()].fetch_add(1, Ordering::Relaxed);
+        stop
+    }
+
+    pub(super) fn counts(&self, settings: &Settings, now: Time) -> RetryCounts {
+        let read =
+            |counts: &[AtomicU64; Cause::ALL.len()]| std::array::from_fn(|index| counts[index].load(Ordering::Relaxed));
+        let sums = self.budgets().map(|budget| budget.sums(settings.bucket(now)));
+        // A customer that has asked nothing of late could have one too, and is not looked at.
+        let left = sums.filter(|sums| sums.requests > 0).map(|sums| sums.left(settings.share)).sum();
+        RetryCounts {
+            made: read(&self.made),
+            observed: read(&self.observed),
+            stopped: Stop::COUNTED.map(|stop| self.stopped[stop.index()].load(Ordering::Relaxed)),
+            left,
+            hedge_after: (settings.hedge != Mode::Off).then(|| self.hedge_after(settings)).flatten(),
+        }
+    }
+
+    /// Starts anew: the clock was set back, or the window has another length.
+    pub(super) fn forget(&self) {
+        self.budgets().for_each(Budget::clear);
+    }
+
+    fn hedge_after(&self, settings: &Settings) -> Option<Duration> {
+        settings.hedge_after.or_else(|| self.slowness.estimate())
+    }
+}
+
+impl Picker {
+    /// An attempt of the request that began as `first` ended so: how long to wait before the next, or why there is none.
+    /// To be asked after [`Picker::finish`]; where the answer is a wait, [`Picker::begin_again`] comes after it.
+    pub fn again(
+        &self,
+        now: Time,
+        first: &RequestMeta,
+        tries: &mut Tries,
+        fate: &Fate,
+        rng: &mut Rng,
+    ) -> Result<Duration, Stop> {
+        let (settings, retries) = (&self.retrying, &self.slots.retries);
+        let cause = match fate.outcome {
+            Outcome::Unsent => return self.again_unsent(now, first, tries),
+            Outcome::Overloaded => Cause::Overloaded,
+            Outcome::Failed => Cause::Failed,
+            Outcome::DontRetry if settings.mode != Mode::Off => return Err(retries.stop(Stop::DontRetry)),
+            Outcome::DontRetry | Outcome::Served | Outcome::Expired | Outcome::Cancelled => return Err(Stop::Final),
+        };
+        if settings.mode == Mode::Off {
+            return Err(Stop::Off);
+        }
+        self.judge(now, first, tries, (cause, settings.mode), fate, rng).map_err(|stop| match stop {
+            Stop::Observed => stop,
+            stop => retries.stop(stop),
+        })
+    }
+
+    fn judge(
+        &self,
+        now: Time,
+        first: &RequestMeta,
+        tries: &mut Tries,
+        (cause, mode): (Cause, Mode),
+        fate: &Fate,
+        rng: &mut Rng,
+    ) -> Result<Duration, Stop> {
+        let settings = &self.retrying;
+        let attempt = tries.meta(first).attempt;
+        if attempt.saturating_add(1) >= settings.attempts {
+            return Err(Stop::Attempts);
+        }
+        match fate.repeat {
+            Repeat::Safe => {}
+            Repeat::Unsafe => return Err(Stop::Unsafe),
+            Repeat::Gone => return Err(Stop::Gone),
+        }
+        let wait = match (fate.pushback, cause) {
+            (Some(asked), _) => asked,
+            // Elsewhere there is room, or there is none anywhere, which the budget sees to.
+            (None, Cause::Overloaded | Cause::Slow) => Duration::ZERO,
+            (None, Cause::Failed) => {
+                let doubled = settings.wait.saturating_mul(1 << tries.retries.min(DOUBLINGS_MOST));
+                doubled.mul_f64(0.5 + rng.unit())
+            }
+        };
+        if now + wait >= first.deadline {
+            return Err(Stop::TooLate);
+        }
+        self.slots.retries.take(settings, now, first.customer, cause, mode)?;
+        tries.retries = tries.retries.saturating_add(1);
+        tries.not = Some(fate.backend);
+        Ok(wait)
+    }
+
+    /// It certainly never left: the news of a connection that ended is a moment behind it, and whoever is picked next
+    /// knows of it.
+    fn again_unsent(&self, now: Time, first: &RequestMeta, tries: &mut Tries) -> Result<Duration, Stop> {
+        let retries = &self.slots.retries;
+        let wait = *UNSENT_WAITS.get(usize::from(tries.unsent)).ok_or_else(|| retries.stop(Stop::Unsent))?;
+        if now + wait >= first.deadline {
+            return Err(retries.stop(Stop::TooLate));
+        }
+        tries.unsent += 1;
+        Ok(wait)
+    }
+
+    /// After how long without an answer a request that may run twice is to be tried elsewhere beside its first attempt;
+    /// `None` where it is not, or while too little is known.
+    #[inline]
+    pub fn hedge_after(&self, now: Time, first: &RequestMeta) -> Option<Duration> {
+        if self.retrying.hedge == Mode::Off {
+            return None;
+        }
+        let after = self.slots.retries.hedge_after(&self.retrying)?;
+        (now + after < first.deadline).then_some(after)
+    }
+
+    /// That time is over and there is no answer from `backend`: whether to try elsewhere meanwhile, under the same budget
+    /// as retries. Then [`Picker::begin_again`] follows; the first answer of the two wins, and the other attempt is
+    /// finished as cancelled.
+    pub fn hedge(
+        &self,
+        now: Time,
+        first: &RequestMeta,
+        tries: &mut Tries,
+        backend: BackendId,
+        rng: &mut Rng,
+    ) -> Result<(), Stop> {
+        let fate = Fate { backend, outcome: Outcome::Cancelled, repeat: Repeat::Safe, pushback: None };
+        let judged = self.judge(now, first, tries, (Cause::Slow, self.retrying.hedge), &fate, rng);
+        judged.map(drop).map_err(|stop| match stop {
+            Stop::Observed => stop,
+            stop => self.slots.retries.stop(stop),
+        })
+    }
+}
+
+/// Before each further try of a request that never left.
+pub const UNSENT_WAITS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(5)];
+/// More attempts than there may be.
+const DOUBLINGS_MOST: u8 = 8;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_is_the_place_in_all() {
+        assert!(Cause::ALL.into_iter().enumerate().all(|(place, cause)| cause.index() == place));
+        assert!(Stop::ALL.into_iter().enumerate().all(|(place, stop)| stop.index() == place));
+    }
+
+    #[test]
+    fn a_refusal_goes_up_as_dont_retry_once_this_layer_is_done_with_it() {
+        for stop in Stop::ALL {
+            assert!(stop.bubbles(Outcome::DontRetry));
+            assert_eq!(stop.bubbles(Outcome::Overloaded), !matches!(stop, Stop::Off | Stop::Observed));
+            assert!(!stop.bubbles(Outcome::Failed) && !stop.bubbles(Outcome::Expired));
+        }
+    }
+}
