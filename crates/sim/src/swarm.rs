@@ -169,7 +169,7 @@ impl Dice {
     fn clusters(&mut self, most: u32) -> Clusters {
         let count = if self.chance(0.2) { 2.min(most) } else { 1 };
         let reach = if self.chance(0.5) { Reach::All } else { Reach::Own };
-        Clusters { count, delay: self.millis(1, 20), reach }
+        Clusters { count, delay: self.millis(1, 20), reach, ..Clusters::default() }
     }
 
     /// Connections that are let go in every second world, and datagrams that get lost.

@@ -14,12 +14,14 @@ mod faults;
 mod inversion;
 mod links;
 mod network;
+mod offered;
 mod overload;
 mod profile;
 mod queue;
 mod requests;
 mod results;
 mod serving;
+mod spilling;
 mod tally;
 mod task;
 
@@ -177,6 +179,7 @@ impl World<'_> {
             Event::PeersTimer(backend) => self.on_peers_timer(backend),
             Event::Woken(client) => self.on_woken(client),
             Event::Impatient(id) => self.on_impatient(id),
+            Event::Spill(client) => self.on_spill(client),
         }
     }
 
