@@ -43,7 +43,7 @@ impl World<'_> {
                 put("offered_last", *last);
             }
             most_of_all = most_of_all.max(most);
-            series.insert(format!("offered_{cluster}"), points_of("share of capacity", all.into_iter()));
+            series.insert(format!("cluster{cluster}_offered"), points_of("share of capacity", all.into_iter()));
         }
         metrics.insert("offered_most".to_owned(), most_of_all);
         self.home_figures(metrics, series);
@@ -66,7 +66,7 @@ impl World<'_> {
         let least = all.iter().filter_map(|one| home(&[*one])).fold(1.0, f64::min);
         metrics.insert("home_share_least".to_owned(), least);
         let points = all.iter().filter_map(|one| Some((one.0, home(&[*one])?)));
-        series.insert("home".to_owned(), points_of("share", points));
+        series.insert("home_share".to_owned(), points_of("share", points));
     }
 
     /// CPU asked of a cluster over what it can do; nothing where it can do nothing and is asked for nothing.

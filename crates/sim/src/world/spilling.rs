@@ -54,7 +54,7 @@ impl World<'_> {
         if let Some(shares) = spilling.brain.poll_shares() {
             spilling.shares = shares;
         }
-        for &part in &spilling.parts {
+        for &part in spilling.parts.iter().filter(|_| spilling.brain.wants_news()) {
             self.clients[part as usize].brain.freshen(now);
             self.pump_client(part);
         }

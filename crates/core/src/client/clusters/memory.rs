@@ -13,6 +13,8 @@ use crate::stats::{DecayingMean, decay};
 /// One cluster, from decision to decision.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
+    /// Whether most of its requests come from clients like this one, which then know best what fails there.
+    is_home: bool,
     /// The last reading.
     pub(super) last: Reading,
     /// Mean share over the time that a report's utilization covers.
@@ -27,11 +29,14 @@ pub(super) struct Memory {
     failed: f64,
     counted: Option<Time>,
     backlog_before: Option<f64>,
+    /// Mean utilization of late: what the reports' mean must have been made of.
+    utilization_lately: DecayingMean,
 }
 
 impl Memory {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(is_home: bool) -> Self {
         Memory {
+            is_home,
             last: Reading::default(),
             share_reported: DecayingMean::new(REPORTED),
             share_lately: DecayingMean::new(LATELY),
@@ -41,6 +46,7 @@ impl Memory {
             failed: 0.0,
             counted: None,
             backlog_before: None,
+            utilization_lately: DecayingMean::new(LATELY),
         }
     }
 
@@ -62,9 +68,25 @@ impl Memory {
         self.ended = self.ended * left + ended;
         self.refused = self.refused * left + refused;
         self.failed = self.failed * left + failed;
+        self.undo_mean(now, &reading);
         self.counted = Some(now);
         self.backlog_before = self.last.backlog;
         self.last = reading;
+    }
+
+    /// A mean that forgets at a known rate can be taken apart again: what it must have been given since the last time.
+    fn undo_mean(&mut self, now: Time, reading: &Reading) {
+        let left = self.counted.map_or(1.0, |then| decay(now.since(then), REPORTED));
+        if let (Some(mean), Some(before)) = (reading.mean, self.last.mean)
+            && left < UNDONE_MOST
+        {
+            self.utilization_lately.sample(now, ((mean - before * left) / (1.0 - left)).clamp(0.0, 1.0));
+        }
+    }
+
+    /// Mean utilization over the time that the shares of errors cover: sooner than reports say it, and less exactly.
+    pub(super) fn utilization_lately(&self) -> Option<f64> {
+        self.utilization_lately.mean()
     }
 
     /// Mean share over the time that the last reading's load covers.
@@ -100,9 +122,10 @@ impl Memory {
         self.refused / (self.ended + PRIOR)
     }
 
-    /// Share of attempts that failed.
+    /// Share of attempts that failed; elsewhere also of others' attempts, so that it needs no errors of our own.
     pub(super) fn failed_share(&self) -> f64 {
-        self.failed / (self.ended + PRIOR)
+        let own = self.failed / (self.ended + PRIOR);
+        if self.is_home { own } else { own.max(self.last.failing.unwrap_or(0.0)) }
     }
 
     /// How full the cluster is: its most loaded tasks, what they are about to get, and every error as more than full.
@@ -156,8 +179,10 @@ pub(super) enum Backlog {
 
 /// Half-life of the utilization in a report.
 const REPORTED: Duration = Duration::from_millis(1_386);
+/// Readings that follow each other sooner cannot be taken apart: 30 ms.
+const UNDONE_MOST: f64 = 0.985;
 /// Half-life of what is counted of errors: quick, since an error is certain where a load is a mean.
-const LATELY: Duration = Duration::from_millis(500);
+const LATELY: Duration = Duration::from_millis(350);
 /// What an error counts as load. Published: a region that shed looked idle until each error counted as 120 %.
 const ERROR_LOAD: f64 = 1.2;
 /// One error of a client that asks rarely is not a share of 1.
@@ -191,7 +216,7 @@ mod tests {
 
     #[test]
     fn an_error_counts_as_more_than_full_and_is_forgotten() {
-        let (mut memory, mut now) = (Memory::new(), Time::from_secs(1));
+        let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
         let mut last = reading(0.1);
         memory.observe(now, last, 1.0);
         for _ in 0..20 {
@@ -210,7 +235,7 @@ mod tests {
 
     #[test]
     fn lost_tasks_are_seen_before_the_others_say_so() {
-        let (mut memory, mut now) = (Memory::new(), Time::from_secs(1));
+        let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
         for _ in 0..40 {
             memory.observe(now, reading(0.6), 1.0);
             now = now + PERIOD;
@@ -223,8 +248,33 @@ mod tests {
     }
 
     #[test]
+    fn a_step_is_seen_before_the_mean_of_reports_says_so() {
+        let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+        let mut mean = DecayingMean::new(REPORTED);
+        for step in 0..44 {
+            mean.sample(now, if step < 40 { 0.6 } else { 1.0 });
+            memory.observe(now, reading(mean.mean().unwrap_or(0.0)), 1.0);
+            now = now + PERIOD;
+        }
+        // A second after the step: what reports say is on its way to 0.76, and three half-lives have passed here.
+        assert!(mean.mean() < Some(0.77));
+        assert!(memory.utilization_lately() > Some(0.93), "{:?}", memory.utilization_lately());
+    }
+
+    #[test]
+    fn what_others_fail_counts_elsewhere_and_not_at_home() {
+        let failing = Reading { failing: Some(0.5), ..reading(0.3) };
+        for (is_home, least, most) in [(true, 0.3, 0.3), (false, 0.89, 0.91)] {
+            let mut memory = Memory::new(is_home);
+            memory.observe(Time::ZERO, failing, 0.0);
+            let load = memory.load().unwrap_or(0.0);
+            assert!((least..=most).contains(&load), "{is_home}: {load}");
+        }
+    }
+
+    #[test]
     fn nothing_known_is_not_idle() {
-        let mut memory = Memory::new();
+        let mut memory = Memory::new(true);
         memory.observe(Time::ZERO, Reading { usable: 3, wanted: 3, known: 3, ..Reading::default() }, 1.0);
         assert_eq!((memory.load(), memory.used()), (None, None));
     }

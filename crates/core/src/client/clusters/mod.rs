@@ -29,7 +29,7 @@ pub use shares::{CLUSTERS_MOST, Shares, SharesLocal};
 /// The slow brain above the clients of several clusters.
 ///
 /// The driver calls [`Spill::handle_readings`] at [`Spill::poll_timeout`], publishes what [`Spill::poll_shares`] gives, and
-/// lets each client [ask for news](super::Client::freshen).
+/// lets each client [ask for news](super::Client::freshen) where this [wants some](Spill::wants_news).
 ///
 /// ```
 /// use evenkeel_core::client::{ClustersConfig, Reading, SharesLocal, Spill};
@@ -56,6 +56,7 @@ pub struct Spill {
     decided: Option<Time>,
     published: Option<Arc<Shares>>,
     changed: bool,
+    wants_news: bool,
 }
 
 #[derive(Debug)]
@@ -92,12 +93,12 @@ impl Spill {
         InvalidConfig::unless_in_range("clusters", clusters, 1, CLUSTERS_MOST)?;
         let due = now + config.period.mul_f64(rng.unit());
         let cluster = |place| Cluster {
-            memory: Memory::new(),
+            memory: Memory::new(place == 0),
             share: if place == 0 { 1.0 } else { 0.0 },
             why: "nothing known yet",
         };
         let clusters = (0..clusters).map(cluster).collect();
-        Ok(Spill { config, clusters, demand: None, due, decided: None, published: None, changed: true })
+        Ok(Spill { config, clusters, demand: None, due, decided: None, published: None, changed: true, wants_news: false })
     }
 
     /// Other settings from now on. An error leaves everything as it was.
@@ -121,13 +122,24 @@ impl Spill {
         let in_force: Vec<f64> = self.in_force().collect();
         // A clock that was set back makes no time pass.
         let passed = self.decided.map_or(0.0, |then| now.since(then).as_secs_f64());
+        let mut is_used = false;
         for ((cluster, &reading), share) in self.clusters.iter_mut().zip(readings).zip(in_force) {
+            is_used |= reading.ended != cluster.memory.last.ended;
             cluster.memory.observe(now, reading, share);
         }
         self.learn_demand();
         self.decide(passed);
+        let home = &self.clusters[0];
+        let is_calm = home.memory.load().is_some_and(|load| load < CALM * self.config.full) && home.share >= ALL;
+        self.wants_news = is_used && !is_calm;
         (self.decided, self.due) = (Some(now), now + self.config.period);
         self.changed = true;
+    }
+
+    /// Whether the other clusters' loads matter now: then each client is to [ask](super::Client::freshen) some backends. Not
+    /// while nothing is asked for, nor while the nearest is far from full.
+    pub fn wants_news(&self) -> bool {
+        self.wants_news
     }
 
     /// The shares to be published, if they may have changed since the last.
@@ -225,6 +237,8 @@ impl Spill {
     }
 }
 
+/// Share of `full` below which nobody needs to know how the others are.
+const CALM: f64 = 0.5;
 /// Below this the part at home says little of the whole.
 const SHARE_TOLD: f64 = 0.2;
 /// With more errors than this, what is used says little of what is asked for.

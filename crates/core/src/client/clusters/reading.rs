@@ -22,6 +22,8 @@ pub struct Reading {
     pub backlog: Option<f64>,
     /// Mean processors of a task.
     pub processors: Option<f64>,
+    /// Share of what its tasks answer that fails, as they say themselves: known without sending anything there.
+    pub failing: Option<f64>,
     /// Attempts that ended so far, and requests this client did not send because the cluster had no room.
     pub ended: u64,
     /// Those of them that were refused as too much, there or here.
@@ -63,6 +65,7 @@ impl Client {
     fn read_reports(&self, now: Time, reading: &mut Reading) {
         let mut loads = Vec::new();
         let (mut backlog, mut processors) = (Mean::default(), Mean::default());
+        let (mut answered, mut failed) = (0.0, 0.0);
         for candidate in self.roster.candidates(false).chain(self.roster.candidates(true)) {
             reading.usable += 1;
             let Some((told, report)) = candidate.counts.report.last() else { continue };
@@ -72,7 +75,11 @@ impl Client {
             loads.extend(report.utilization);
             backlog.add(backlog_of(&report));
             processors.add(report.processors);
+            if let (Some(qps), Some(eps)) = (report.qps, report.eps) {
+                (answered, failed) = (answered + qps, failed + eps.min(qps));
+            }
         }
+        reading.failing = (answered > 0.0).then(|| failed / answered);
         let mut mean = Mean::default();
         loads.iter().for_each(|&load| mean.add(Some(load)));
         loads.sort_by(f64::total_cmp);
@@ -82,12 +89,12 @@ impl Client {
     }
 
     /// Asks some of its backends how they are, those first of whom nothing was heard for longest: a cluster that gets
-    /// no requests sends no reports with answers. To be called every [`period`](super::ClustersConfig::period), for each
-    /// cluster; the driver then drains [`Client::poll_action`].
+    /// no requests sends no reports with answers. To be called for each cluster after a decision that
+    /// [wants news](super::Spill::wants_news); the driver then drains [`Client::poll_action`].
     pub fn freshen(&mut self, now: Time) {
         self.on_clock(now);
         let age = |told: Option<(Time, LoadReport)>| told.map_or(Duration::MAX, |(told, _)| self.now.since(told));
-        let usable = self.roster.candidates(false);
+        let usable = self.roster.candidates(false).chain(self.roster.candidates(true));
         let mut old: Vec<_> = usable
             .map(|one| (age(one.counts.report.last()), one.backend))
             .filter(|(age, _)| *age > FRESH_FOR)

@@ -86,6 +86,9 @@ impl Asked<'_> {
         if memory.load().is_some_and(|load| load > most) && failed > REFUSED_HIGH {
             limit(memory.share_lately() * (1.0 - failed), FAILS);
         }
+        if let Some(utilization) = memory.utilization_lately().filter(|&utilization| utilization > most) {
+            limit(memory.share_lately() * most / utilization, FILLS);
+        }
         match memory.backlog() {
             Backlog::Grows => limit(self.share * (1.0 - (LEAVE_RATE * self.passed).min(0.5)), PILES_UP),
             Backlog::Falls => limit(self.share, PILES_UP),
@@ -111,6 +114,7 @@ const ROOM: &str = "has room for what is too much nearer by";
 const FULL: &str = "its most loaded tasks are full";
 const REFUSES: &str = "refuses";
 const FAILS: &str = "fails, which counts as more than full";
+const FILLS: &str = "fills up";
 const PILES_UP: &str = "work piles up there";
 const NOBODY: &str = "no usable backend";
 const UNKNOWN_HOME: &str = "nearest; says nothing of its load";
