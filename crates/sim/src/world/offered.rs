@@ -80,7 +80,8 @@ impl World<'_> {
     fn is_steady(&self, end: f64) -> bool {
         let begins = end - self.scenario.window.seconds();
         let seconds = |at: u64| at.saturating_sub(ORIGIN) as f64 / 1e9;
-        let is_near = |at: u64| at < u64::MAX && (seconds(at) - 1e-6..seconds(at) + STEP_LASTS - 1e-6).contains(&begins);
+        let is_near =
+            |at: u64| at < u64::MAX && (seconds(at) - 1e-6..seconds(at) + STEP_LASTS - 1e-6).contains(&begins);
         // One that changes while the window runs is as near.
         let is_inside = |at: u64| at < u64::MAX && seconds(at) > begins && seconds(at) < end - 1e-6;
         !self.faults.iter().any(|fault| [fault.from, fault.until].into_iter().any(|at| is_near(at) || is_inside(at)))

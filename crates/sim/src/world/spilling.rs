@@ -70,8 +70,7 @@ impl World<'_> {
         let Some(request) = self.requests.get_mut(id) else { return };
         let Some(mut spilling) = self.clients[request.home as usize].spilling.take() else { return };
         let Spilling { shares, local, rng, parts, .. } = &mut *spilling;
-        let chosen =
-            shares.pick(local, |cluster| self.clients[parts[cluster] as usize].picker.is_usable(), rng);
+        let chosen = shares.pick(local, |cluster| self.clients[parts[cluster] as usize].picker.is_usable(), rng);
         request.client = parts[chosen.unwrap_or(0)];
         self.clients[request.home as usize].spilling = Some(spilling);
     }

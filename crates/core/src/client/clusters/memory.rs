@@ -63,8 +63,7 @@ impl Memory {
             None => 0.0,
             Some(_) => count(&reading).saturating_sub(count(&self.last)) as f64,
         };
-        let (ended, refused, failed) =
-            (since(|one| one.ended), since(|one| one.refused), since(|one| one.failed));
+        let (ended, refused, failed) = (since(|one| one.ended), since(|one| one.refused), since(|one| one.failed));
         self.ended = self.ended * left + ended;
         self.refused = self.refused * left + refused;
         self.failed = self.failed * left + failed;

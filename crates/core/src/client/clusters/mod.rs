@@ -8,8 +8,8 @@
 //!
 //! Three things keep many clients with old reports from swinging. A share is judged by the load of the time at which it
 //! was in force (`memory.rs`). A cluster is full sooner for requests from elsewhere than for those from home, so two
-//! that are nearly full never trade theirs. And of the room elsewhere only half is taken before looking again. Where all
-//! are full everything stays at home: each sheds its own.
+//! that are nearly full never trade theirs. And of the room elsewhere only half is taken before looking again, unless
+//! nobody else can take it. Where all are full everything stays at home: each sheds its own.
 
 mod config;
 mod memory;
@@ -98,7 +98,16 @@ impl Spill {
             why: "nothing known yet",
         };
         let clusters = (0..clusters).map(cluster).collect();
-        Ok(Spill { config, clusters, demand: None, due, decided: None, published: None, changed: true, wants_news: false })
+        Ok(Spill {
+            config,
+            clusters,
+            demand: None,
+            due,
+            decided: None,
+            published: None,
+            changed: true,
+            wants_news: false,
+        })
     }
 
     /// Other settings from now on. An error leaves everything as it was.
@@ -232,6 +241,7 @@ impl Spill {
             share: cluster.share,
             demand: self.demand,
             passed,
+            clusters: self.clusters.len(),
         };
         if place == 0 { asked.at_home() } else { asked.elsewhere() }
     }

@@ -21,6 +21,8 @@ pub(super) struct Asked<'a> {
     pub(super) demand: Option<f64>,
     /// Seconds since the last decision.
     pub(super) passed: f64,
+    /// How many clusters there are.
+    pub(super) clusters: usize,
 }
 
 impl Asked<'_> {
@@ -57,8 +59,9 @@ impl Asked<'_> {
             return self.not_into_trouble(most, Room { share: self.share + STEP_UNKNOWN, why: UNKNOWN });
         };
         let room = self.added(load, most) - memory.share_reported();
-        // Others see the same room and cannot be seen: take half of it, and look again.
-        let share = memory.share_reported() + if room > 0.0 { room / 2.0 } else { room };
+        // A third cluster's clients see the same room and cannot be seen: then half of it is taken, and looked at again.
+        let part = if room > 0.0 && self.clusters > 2 { 0.5 } else { 1.0 };
+        let share = memory.share_reported() + room * part;
         let why = if room > 0.0 { ROOM } else { FULL };
         self.not_into_trouble(most, Room { share: share.clamp(0.0, 1.0), why })
     }

@@ -26,12 +26,7 @@ impl Shares {
     ///
     /// A cluster that refuses is not passed over: that is for whoever retries.
     #[inline]
-    pub fn pick(
-        &self,
-        local: &mut SharesLocal,
-        is_usable: impl Fn(usize) -> bool,
-        rng: &mut Rng,
-    ) -> Option<usize> {
+    pub fn pick(&self, local: &mut SharesLocal, is_usable: impl Fn(usize) -> bool, rng: &mut Rng) -> Option<usize> {
         let turn = if self.shares[0] >= 1.0 { 0 } else { local.next(self, rng) };
         if is_usable(turn) {
             return Some(turn);
