@@ -6,7 +6,7 @@ use std::path::Path;
 use evenkeel::ChannelConfig;
 use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
 use evenkeel_core::client::{
-    BackoffConfig, ChecksConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
+    BackoffConfig, ChecksConfig, ClustersConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
 };
 use evenkeel_core::server::{AdmissionConfig, Modes, PeersConfig, QuotasConfig, SignalsConfig, Thresholds};
 use evenkeel_core::{ClientConfig, RequestMeta, ServerConfig, ThrottleConfig, Time};
@@ -130,7 +130,19 @@ fn defaults() -> BTreeMap<&'static str, String> {
     ]);
     settings.extend(throttling(&throttle));
     settings.extend(admitting(&admission));
+    settings.extend(spilling(&ClustersConfig::default()));
     settings
+}
+
+fn spilling(clusters: &ClustersConfig) -> [(&'static str, String); 5] {
+    let ClustersConfig { mode, full, margin, period, home_rate } = clusters;
+    [
+        ("clusters.mode", mode.to_string()),
+        ("clusters.full", full.to_string()),
+        ("clusters.margin", margin.to_string()),
+        ("clusters.period", format!("{period:?}")),
+        ("clusters.home_rate", home_rate.to_string()),
+    ]
 }
 
 fn throttling(throttle: &ThrottleConfig) -> [(&'static str, String); 5] {

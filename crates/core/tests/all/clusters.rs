@@ -361,6 +361,20 @@ fn many_clients_that_all_answer_at_once_overload_nobody_and_come_home() {
 }
 
 #[test]
+fn many_clusters_that_are_full_at_once_overfill_the_last_with_room_for_seconds_at_most() {
+    let mut fluid = Fluid::new(&[0.6; 6], 300, &ClustersConfig::default());
+    fluid.run(10);
+
+    // Five of six lose half: 1.2 times what they have left, and all see the same room in the sixth.
+    (0..5).for_each(|cluster| fluid.lost[cluster] = 0.5);
+    let first: Vec<f64> = fluid.run(4).iter().map(|step| step[5]).collect();
+    let later: Vec<f64> = fluid.run(20).iter().map(|step| step[5]).collect();
+
+    let most = |loads: &[f64]| loads.iter().copied().fold(0.0, f64::max);
+    assert!(most(&first) < 1.3 && most(&later) <= 1.05, "{} {}", most(&first), most(&later));
+}
+
+#[test]
 fn clusters_that_are_both_nearly_full_trade_nothing_whatever_the_settings() {
     for full in [0.5, 0.85, 1.0] {
         for margin in [0.0, 0.05, 0.2] {

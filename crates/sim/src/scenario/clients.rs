@@ -286,3 +286,16 @@ impl Default for Clusters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_come_first_and_of_those_equally_far_the_next_in_turn() {
+        let ring = Clusters { count: 4, ..Clusters::default() };
+        assert_eq!((ring.nearest(0), ring.nearest(2)), (vec![0, 1, 2, 3], vec![2, 3, 0, 1]));
+        let row = Clusters { farther: Span::from_millis(5), ..ring };
+        assert_eq!((row.nearest(0), row.nearest(2)), (vec![0, 1, 2, 3], vec![2, 3, 1, 0]));
+    }
+}

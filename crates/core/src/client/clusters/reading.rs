@@ -14,7 +14,7 @@ pub struct Reading {
     pub wanted: u32,
     /// Backends of the cluster.
     pub known: u32,
-    /// Utilization of the most loaded tasks: of ten, the most loaded; of twenty, the second.
+    /// Utilization of the most loaded tasks, of which a tenth may be fuller: of nine the first, of twenty the third.
     pub load: Option<f64>,
     /// Mean utilization.
     pub mean: Option<f64>,
