@@ -8,6 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
+use evenkeel_core::client::{ClustersConfig, Reading, SharesLocal, Spill};
 use evenkeel_core::server::GateLocal;
 use evenkeel_core::{
     BackendId, BackendList, BackendSpec, Client, ClientConfig, CustomerId, Cutoff, Fate, Hint, LoadReport, Mode,
@@ -131,6 +132,25 @@ fn trying_again_allocates_nothing() {
 
     assert_eq!(count, 0);
     assert!(fixture.client.snapshot(NOW).retries.made.iter().sum::<u64>() > 100);
+}
+
+#[test]
+fn choosing_a_cluster_allocates_nothing() {
+    let mut rng = Rng::from_seed(1);
+    let mut spill = Spill::new(NOW, ClustersConfig::default(), 3, &mut rng).unwrap();
+    let full = Reading { usable: 20, wanted: 20, known: 20, load: Some(1.0), mean: Some(1.0), ..Reading::default() };
+    spill.handle_readings(NOW, &[full, Reading { load: Some(0.1), mean: Some(0.1), ..full }, full]);
+    let shares = spill.poll_shares().unwrap();
+    assert!(shares.iter().nth(1).unwrap() > 0.0, "{shares:?}");
+    let mut local = SharesLocal::default();
+
+    let count = allocations_of(|| {
+        for turn in 0..1_000 {
+            assert!(shares.pick(&mut local, |cluster| cluster != turn % 3, &mut rng).is_some());
+        }
+    });
+
+    assert_eq!(count, 0);
 }
 
 #[test]

@@ -65,6 +65,7 @@ pub fn scenario(seed: u64) -> Scenario {
     Dice(Rng::from_seed(hash2(seed, IDLE))).idle(&mut scenario);
     Dice(Rng::from_seed(hash2(seed, SERVER))).server(&mut scenario);
     Dice(Rng::from_seed(hash2(seed, RETRY))).retry(&mut scenario);
+    Dice(Rng::from_seed(hash2(seed, SPILL))).spill(&mut scenario);
     // One line for all cores, where nothing happens that it knows nothing of.
     let oracle = Scenario { policy: ORACLE.to_owned(), ..scenario.clone() };
     if dice.chance(0.15) && oracle.check().is_ok() { oracle } else { scenario }
@@ -170,7 +171,7 @@ impl Dice {
     fn clusters(&mut self, most: u32) -> Clusters {
         let count = if self.chance(0.2) { 2.min(most) } else { 1 };
         let reach = if self.chance(0.5) { Reach::All } else { Reach::Own };
-        Clusters { count, delay: self.millis(1, 20), reach }
+        Clusters { count, delay: self.millis(1, 20), reach, ..Clusters::default() }
     }
 
     /// Connections that are let go in every second world, and datagrams that get lost.
@@ -251,6 +252,16 @@ impl Dice {
         }
     }
 
+    /// Clients of every second world with several clusters prefer the nearest.
+    fn spill(&mut self, scenario: &mut Scenario) {
+        if scenario.clusters.count > 1 && scenario.layers.is_empty() && self.chance(0.5) {
+            scenario.clusters.reach = Reach::Spill;
+            scenario.clusters.full = self.between(0.2, 1.0);
+            scenario.clusters.margin = 0.05;
+            scenario.clusters.period = self.millis(20, 500);
+        }
+    }
+
     fn faults(&mut self, duration: Span, backends: u32, may_resize: bool) -> Vec<Fault> {
         let count = self.number(0, 5);
         let mut faults: Vec<Fault> = Vec::new();
@@ -301,3 +312,4 @@ const SWARM: u64 = 0x7377_6172;
 const IDLE: u64 = 0x6964_6c65;
 const SERVER: u64 = 0x7365_7276;
 const RETRY: u64 = 0x7265_7472;
+const SPILL: u64 = 0x7370_696c;

@@ -6,8 +6,8 @@ use std::path::Path;
 use evenkeel::ChannelConfig;
 use evenkeel_core::client::pick::{LevelConfig, PickConfig, PrequalConfig, SCAN_MAX, WINDOW, WeightedConfig};
 use evenkeel_core::client::{
-    BackoffConfig, ChecksConfig, EjectConfig, ErrorsConfig, FlowConfig, HedgeConfig, IdleConfig, ProbesConfig,
-    SubsetConfig,
+    BackoffConfig, ChecksConfig, ClustersConfig, EjectConfig, ErrorsConfig, FlowConfig, HedgeConfig, IdleConfig,
+    ProbesConfig, SubsetConfig,
 };
 use evenkeel_core::server::{AdmissionConfig, Modes, PeersConfig, QuotasConfig, SignalsConfig, Thresholds};
 use evenkeel_core::{ClientConfig, RequestMeta, RetryConfig, ServerConfig, ThrottleConfig, Time};
@@ -134,6 +134,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
     settings.extend(throttling(&throttle));
     settings.extend(retrying(&retry));
     settings.extend(admitting(&admission));
+    settings.extend(spilling(&ClustersConfig::default()));
     settings
 }
 
@@ -152,6 +153,17 @@ fn ejecting(eject: &EjectConfig) -> [(&'static str, String); 7] {
         ("client.eject.first", format!("{first:?}")),
         ("client.eject.longest", format!("{longest:?}")),
         ("client.eject.panic", panic.to_string()),
+    ]
+}
+
+fn spilling(clusters: &ClustersConfig) -> [(&'static str, String); 5] {
+    let ClustersConfig { mode, full, margin, period, home_rate } = clusters;
+    [
+        ("clusters.mode", mode.to_string()),
+        ("clusters.full", full.to_string()),
+        ("clusters.margin", margin.to_string()),
+        ("clusters.period", format!("{period:?}")),
+        ("clusters.home_rate", home_rate.to_string()),
     ]
 }
 

@@ -15,6 +15,7 @@ mod slots;
 
 mod backend;
 mod backoff;
+mod clusters;
 mod config;
 mod eject;
 mod health;
@@ -29,6 +30,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use backend::{BackendId, BackendList, BackendSpec, BadBackends};
+pub use clusters::{CLUSTERS_MOST, ClusterSnapshot, ClustersConfig, Reading, Shares, SharesLocal, Spill};
 pub use config::{
     BackoffConfig, ChecksConfig, ClientConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
 };

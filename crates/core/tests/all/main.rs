@@ -6,6 +6,7 @@ mod support;
 
 mod admission;
 mod client;
+mod clusters;
 mod contract;
 mod eject;
 mod idle;

@@ -24,7 +24,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::client::Channel;
+use crate::client::{Channel, Clusters};
 use crate::clock::Clock;
 use crate::server::Handle;
 use answer::Door;
@@ -55,6 +55,7 @@ use state::State;
 pub struct Admin {
     channels: Vec<Channel>,
     servers: Vec<Handle>,
+    clusters: Vec<Clusters>,
     clock: Clock,
     began: evenkeel_core::Time,
 }
@@ -62,7 +63,7 @@ pub struct Admin {
 impl Default for Admin {
     fn default() -> Self {
         let clock = Clock::new();
-        Admin { channels: Vec::new(), servers: Vec::new(), clock, began: clock.now() }
+        Admin { channels: Vec::new(), servers: Vec::new(), clusters: Vec::new(), clock, began: clock.now() }
     }
 }
 
@@ -75,6 +76,13 @@ impl Admin {
     /// Shows this channel too.
     pub fn with_channel(mut self, channel: Channel) -> Self {
         self.channels.push(channel);
+        self
+    }
+
+    /// Shows these clusters too, and the channel of each.
+    pub fn with_clusters(mut self, clusters: Clusters) -> Self {
+        self.channels.extend(clusters.channels().map(|(_, channel)| channel.clone()));
+        self.clusters.push(clusters);
         self
     }
 
@@ -118,6 +126,13 @@ impl Admin {
             match asked.await.ok().flatten() {
                 Some(snapshot) => state.channels.push(state::ChannelState::from(&snapshot)),
                 None => state.silent_channels.push(channel.service().to_owned()),
+            }
+        }
+        for clusters in &self.clusters {
+            let service =
+                clusters.channels().next().map_or_else(String::new, |(_, nearest)| nearest.service().to_owned());
+            for (name, snapshot) in within(clusters.snapshot()).await.flatten().unwrap_or_default() {
+                state.clusters.push(state::ClusterState::new(service.clone(), name, &snapshot));
             }
         }
         for (server, asked) in self.servers.iter().zip(servers) {

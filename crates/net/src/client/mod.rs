@@ -2,6 +2,7 @@
 
 mod answer;
 mod call;
+mod clusters;
 mod config;
 mod customers;
 mod driver;
@@ -34,8 +35,10 @@ use http::uri::Authority;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 pub use answer::CountedBody;
+pub use clusters::Clusters;
 pub use config::{ChannelConfig, Protocol};
 pub use error::{CallError, ConnectError};
+pub use evenkeel_core::client::{ClusterSnapshot, ClustersConfig};
 pub use link::Connect;
 pub use post::{Dropped, Endpoint, EndpointSnapshot};
 pub use resolve::{Backend, BadList, Fixed, Resolve};

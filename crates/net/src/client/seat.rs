@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use evenkeel_core::client::SharesLocal;
 use evenkeel_core::{Local, Rng};
 
 use super::Shared;
@@ -17,6 +18,8 @@ pub(crate) struct SeatNumber(u64);
 struct Seat {
     local: Local,
     rng: Rng,
+    /// Of the clusters whose nearest the channel is.
+    shares: SharesLocal,
     /// Gone when the channel is.
     channel: Weak<Shared>,
 }
@@ -37,16 +40,25 @@ impl SeatNumber {
     /// Does `work` with this thread's seat; a first visit makes it, with a generator of its own, and clears those of
     /// channels that are gone.
     pub(crate) fn with<T>(self, channel: &Arc<Shared>, work: impl FnOnce(&mut Local, &mut Rng) -> T) -> T {
+        self.seated(channel, |seat| work(&mut seat.local, &mut seat.rng))
+    }
+
+    /// The same with what the thread keeps of the clusters whose nearest this is.
+    pub(crate) fn with_shares<T>(self, channel: &Arc<Shared>, work: impl FnOnce(&mut SharesLocal, &mut Rng) -> T) -> T {
+        self.seated(channel, |seat| work(&mut seat.shares, &mut seat.rng))
+    }
+
+    fn seated<T>(self, channel: &Arc<Shared>, work: impl FnOnce(&mut Seat) -> T) -> T {
         SEATS.with_borrow_mut(|seats| {
             // A thread serves few channels: looking through them is cheaper than a table.
             let place = seats.iter().position(|(number, _)| *number == self).unwrap_or_else(|| {
                 seats.retain(|(_, seat)| seat.channel.strong_count() > 0);
                 let rng = Rng::for_stream(channel.seed, THREADS.fetch_add(1, Ordering::Relaxed));
-                seats.push((self, Seat { local: Local::default(), rng, channel: Arc::downgrade(channel) }));
+                let (local, shares) = (Local::default(), SharesLocal::default());
+                seats.push((self, Seat { local, rng, shares, channel: Arc::downgrade(channel) }));
                 seats.len() - 1
             });
-            let seat = &mut seats[place].1;
-            work(&mut seat.local, &mut seat.rng)
+            work(&mut seats[place].1)
         })
     }
 }

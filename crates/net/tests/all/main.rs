@@ -14,6 +14,7 @@ mod admin;
 mod admin_admission;
 mod axum_server;
 mod bodies;
+mod clusters;
 mod context;
 mod datagrams_server;
 mod deep_stack;

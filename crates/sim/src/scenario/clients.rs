@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_core::client::ClustersConfig;
 use serde::{Deserialize, Serialize};
 
+use super::server::Switch;
 use super::span::Span;
 
 /// Shares by name; what they add up to is the whole.
@@ -180,8 +182,18 @@ pub struct Clusters {
     pub count: u32,
     /// One way between two of them, instead of `network.delay`. Default 10 ms.
     pub delay: Span,
+    /// How much longer for each one that lies between two of them, in the order of their numbers. Default none.
+    pub farther: Span,
     /// Whom a client knows. Default those of its own.
     pub reach: Reach,
+    /// Utilization of its most loaded tasks at which a cluster is full, for clients that spill. Default core's.
+    pub full: f64,
+    /// How much sooner it is full for requests from elsewhere. Default core's.
+    pub margin: f64,
+    /// How often a client decides. Default core's.
+    pub period: Span,
+    /// Whether clients that spill do. Default on.
+    pub spill: Switch,
 }
 
 /// Which backends a client knows.
@@ -191,8 +203,31 @@ pub enum Reach {
     /// Those of its own cluster.
     #[default]
     Own,
-    /// Those of every cluster.
+    /// Those of every cluster, as one service.
     All,
+    /// Those of every cluster, nearest first: the next is used when one is full (B19).
+    Spill,
+}
+
+impl Clusters {
+    pub(crate) fn config(&self) -> ClustersConfig {
+        let Clusters { full, margin, period, spill, .. } = *self;
+        ClustersConfig { mode: spill.into(), full, margin, period: period.get(), ..ClustersConfig::default() }
+    }
+
+    /// How far apart two of them are: 0 for one and the same.
+    pub(crate) fn steps(one: u32, other: u32) -> u32 {
+        one.abs_diff(other)
+    }
+
+    /// The clusters as one of them sees them, nearest first; of those equally far the next in turn.
+    pub(crate) fn nearest(&self, own: u32) -> Vec<u32> {
+        let mut all: Vec<u32> = (0..self.count).map(|step| (own + step) % self.count).collect();
+        if self.farther > Span::ZERO {
+            all.sort_by_key(|&other| Clusters::steps(own, other));
+        }
+        all
+    }
 }
 
 impl Default for Clients {
@@ -238,6 +273,29 @@ impl Default for Layer {
 
 impl Default for Clusters {
     fn default() -> Self {
-        Clusters { count: 1, delay: Span::from_millis(10), reach: Reach::Own }
+        let core = ClustersConfig::default();
+        Clusters {
+            count: 1,
+            delay: Span::from_millis(10),
+            farther: Span::ZERO,
+            reach: Reach::Own,
+            full: core.full,
+            margin: core.margin,
+            period: core.period.into(),
+            spill: Switch::On,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_come_first_and_of_those_equally_far_the_next_in_turn() {
+        let ring = Clusters { count: 4, ..Clusters::default() };
+        assert_eq!((ring.nearest(0), ring.nearest(2)), (vec![0, 1, 2, 3], vec![2, 3, 0, 1]));
+        let row = Clusters { farther: Span::from_millis(5), ..ring };
+        assert_eq!((row.nearest(0), row.nearest(2)), (vec![0, 1, 2, 3], vec![2, 3, 1, 0]));
     }
 }

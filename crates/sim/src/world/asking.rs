@@ -11,6 +11,7 @@ use super::links::CONNECT_TIMEOUT;
 use super::requests::{At, Request};
 use super::serving::method_id;
 use super::tally::End;
+use crate::scenario::Clusters;
 
 impl World<'_> {
     /// The next request of the trace.
@@ -56,6 +57,7 @@ impl World<'_> {
             return self.ask_central(id);
         }
         let now = self.time();
+        self.choose_cluster(id);
         let Some(request) = self.requests.get_mut(id) else { return };
         let meta = first_meta(request);
         if let Some((cpu, wait)) = request.own.take() {
@@ -93,13 +95,14 @@ impl World<'_> {
         request.held = ticket.held();
         request.ticket = Some(ticket);
         let (link, backend, key, tries) = (request.link, request.backend, request.key, request.tries);
-        let is_root = request.parent.is_none();
+        let (is_root, cpu) = (request.parent.is_none(), request.cpu);
         let asker = link.client;
         let number = u32::from(request.tried.retries()) + request.naive;
         self.tally.on_attempt(self.tasks[backend as usize].service, number, request.root_asked);
         self.note_begin(link, backend);
         if is_root {
             self.tally.on_begin(backend);
+            self.note_offered(asker, backend, cpu);
         }
         self.send_up(link, backend, (key, u64::from(tries) * 2), Event::Reach(id, tries));
         if wakes {
@@ -252,13 +255,14 @@ impl World<'_> {
         self.end_request(id, End::of(outcome));
         let Some(request) = self.requests.get(id) else { return };
         if request.at != At::Nowhere {
-            let trip = self.net.note_trip(self.is_far(request.client, request.backend));
+            let trip = self.net.note_trip(self.steps(request.client, request.backend));
             self.queue.push(self.now + trip, Event::Cancel(id));
         }
     }
 
-    pub(super) fn is_far(&self, client: u32, backend: u32) -> bool {
-        self.clients[client as usize].cluster != self.tasks[backend as usize].cluster
+    /// How far a client is from a backend: 0 inside a cluster.
+    pub(super) fn steps(&self, client: u32, backend: u32) -> u32 {
+        Clusters::steps(self.clients[client as usize].cluster, self.tasks[backend as usize].cluster)
     }
 }
 

@@ -156,10 +156,13 @@ impl<'a> World<'a> {
                 self.add_client(service, cluster, false, &lists);
             }
         }
+        if self.scenario.clusters.reach == Reach::Spill {
+            self.build_spilling();
+        }
     }
 
     /// The backends of a service that the clients of each cluster know.
-    fn lists(&self, service: u32) -> Vec<BackendList> {
+    pub(super) fn lists(&self, service: u32) -> Vec<BackendList> {
         let Service { first, count, .. } = self.services[service as usize];
         let of = |cluster: u32| {
             let knows = |&backend: &u32| {
@@ -184,6 +187,17 @@ impl<'a> World<'a> {
         self.plan_polls(number);
     }
 
+    /// The part of a client that is for another cluster.
+    pub(super) fn add_part(&mut self, home: u32, list: BackendList) -> u32 {
+        let number = self.clients.len() as u32;
+        let (service, cluster) = (self.clients[home as usize].service, self.clients[home as usize].cluster);
+        let part = ClientTask { home, ..self.new_part(number, home, service, cluster, false) };
+        self.clients.push(part);
+        self.set_backends(number, list);
+        self.plan_polls(number);
+        number
+    }
+
     fn plan_polls(&mut self, number: u32) {
         let client = &self.clients[number as usize];
         let Some(every) = client.baseline.as_ref().and_then(|one| one.poll_every()) else { return };
@@ -200,8 +214,12 @@ impl<'a> World<'a> {
     }
 
     fn new_client(&self, number: u32, service: u32, cluster: u32, is_foreign: bool) -> ClientTask {
+        self.new_part(number, number, service, cluster, is_foreign)
+    }
+
+    fn new_part(&self, number: u32, home: u32, service: u32, cluster: u32, is_foreign: bool) -> ClientTask {
         let mut rng = Rng::for_stream(hash2(self.seed, CLIENTS), u64::from(number));
-        let mut config = self.config_for(number, service, cluster);
+        let mut config = self.config_for(home, service, cluster);
         if is_foreign {
             config.idle.after = None;
         }
@@ -232,6 +250,8 @@ impl<'a> World<'a> {
             wakes_at: u64::MAX,
             is_foreign,
             cluster,
+            home,
+            spilling: None,
             service,
             baseline,
             admission: self.scenario.admission.as_deref().and_then(admission::build),
@@ -262,7 +282,7 @@ impl<'a> World<'a> {
 
     pub(super) fn config_of(&self, client: u32) -> ClientConfig {
         let task = &self.clients[client as usize];
-        self.config_for(client, task.service, task.cluster)
+        self.config_for(task.home, task.service, task.cluster)
     }
 
     /// What subsets are shuffled with.
@@ -273,7 +293,7 @@ impl<'a> World<'a> {
     /// The place of a client among those who know the same backends.
     fn ordinal_of(&self, number: u32, service: u32, cluster: u32) -> u32 {
         let is_one = |other: &&ClientTask| {
-            other.service == service && (self.scenario.clusters.reach == Reach::All || other.cluster == cluster)
+            other.service == service && (self.scenario.clusters.reach != Reach::Own || other.cluster == cluster)
         };
         if self.scenario.clusters.count == 1 && service == 0 {
             return number;

@@ -8,6 +8,7 @@ use evenkeel_core::{Announcement, BackendId, Client, Local, Notice, Picker, Read
 use super::datagrams::Key;
 use super::event::RequestId;
 use super::requests::NOBODY;
+use super::spilling::Spilling;
 use crate::admission::Admission;
 use crate::baseline::Baseline;
 
@@ -26,7 +27,12 @@ pub(crate) struct ClientTask {
     pub(crate) wakes_at: u64,
     /// Not ours: hears no notice, acknowledges none.
     pub(crate) is_foreign: bool,
+    /// Where it is.
     pub(crate) cluster: u32,
+    /// The client it is a part of, for one cluster; itself where it is no part.
+    pub(crate) home: u32,
+    /// Decides which of its parts gets a request, where it spills.
+    pub(crate) spilling: Option<Box<Spilling>>,
     /// Its service, counted from the first.
     pub(crate) service: u32,
     /// Learns what a baseline needs to know.

@@ -109,7 +109,7 @@ impl World<'_> {
     fn send_datagram(&mut self, datagram: Datagram) {
         let Datagram { client, backend, .. } = datagram;
         self.tally.on_datagram(self.now);
-        let trip = self.net.datagram_trip(self.is_far(client, backend));
+        let trip = self.net.datagram_trip(self.steps(client, backend));
         let Some(trip) = trip.filter(|_| !self.net.is_blocked(client, backend)) else { return };
         self.datagrams.sent = self.datagrams.sent.wrapping_add(1);
         let number = self.datagrams.sent;

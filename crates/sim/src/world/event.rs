@@ -66,6 +66,8 @@ pub(crate) enum Event {
     Woken(u32),
     /// A request has waited for a connection for long enough.
     Impatient(RequestId),
+    /// A client decides which cluster gets how much.
+    Spill(u32),
 }
 
 /// What is said on a connection besides requests and answers.
@@ -125,6 +127,7 @@ impl Event {
             Event::PeersTimer(backend) => (21, backend, 0),
             Event::Woken(client) => (22, client, 0),
             Event::Impatient(id) => (23, id.number, id.generation),
+            Event::Spill(client) => (40, client, 0),
         };
         (kind << 48) ^ (u64::from(first) << 24) ^ u64::from(second)
     }

@@ -176,7 +176,7 @@ impl World<'_> {
         for (place, link) in links.iter().enumerate().filter(|(_, link)| link.epoch != 0) {
             let id = LinkId { client: caller, place: place as u32, epoch: link.epoch };
             self.left.insert(link.epoch, link.backend);
-            let trip = self.net.note_trip(self.is_far(caller, link.backend));
+            let trip = self.net.note_trip(self.steps(caller, link.backend));
             self.queue.push(self.now + trip, Event::Note(Note::Left, id));
         }
         self.clients[caller as usize].is_gone = true;

@@ -117,8 +117,8 @@ impl World<'_> {
             self.queue.push(self.now + CONNECT_TIMEOUT, Event::Note(Note::Refused, link));
             return;
         }
-        let is_far = self.is_far(client, backend);
-        let trips = [(); 3].map(|()| self.net.note_trip(is_far));
+        let steps = self.steps(client, backend);
+        let trips = [(); 3].map(|()| self.net.note_trip(steps));
         if let Some(link) = self.link(link) {
             link.up_until = 0;
         }
@@ -136,7 +136,7 @@ impl World<'_> {
         }
         let task = &mut self.tasks[backend as usize];
         if !task.is_up {
-            let trip = self.net.note_trip(self.is_far(id.client, backend));
+            let trip = self.net.note_trip(self.steps(id.client, backend));
             self.queue.push(self.now + trip, Event::Note(Note::Refused, id));
             return;
         }
@@ -300,7 +300,7 @@ impl World<'_> {
         link.epoch = 0;
         self.reports.remove(&id.epoch);
         self.left.insert(id.epoch, backend);
-        let trip = self.net.note_trip(self.is_far(id.client, backend));
+        let trip = self.net.note_trip(self.steps(id.client, backend));
         self.queue.push(self.now + trip, Event::Note(Note::Left, id));
     }
 
@@ -342,24 +342,24 @@ impl World<'_> {
     }
 
     pub(super) fn send_note_down(&mut self, link: LinkId, backend: u32, note: Note) {
-        let trip = self.net.note_trip(self.is_far(link.client, backend));
+        let trip = self.net.note_trip(self.steps(link.client, backend));
         self.deliver(link, backend, trip, Way::Down, Event::Note(note, link));
     }
 
     fn send_note_up(&mut self, link: LinkId, backend: u32, note: Note) {
-        let trip = self.net.note_trip(self.is_far(link.client, backend));
+        let trip = self.net.note_trip(self.steps(link.client, backend));
         self.deliver(link, backend, trip, Way::Up, Event::Note(note, link));
     }
 
     /// A request to its backend.
     pub(super) fn send_up(&mut self, link: LinkId, backend: u32, (key, leg): (u64, u64), event: Event) {
-        let trip = self.net.trip(key, leg, self.is_far(link.client, backend));
+        let trip = self.net.trip(key, leg, self.steps(link.client, backend));
         self.deliver(link, backend, trip, Way::Up, event);
     }
 
     /// An answer to its client.
     pub(super) fn send_down(&mut self, link: LinkId, backend: u32, (key, leg): (u64, u64), event: Event) {
-        let trip = self.net.trip(key, leg, self.is_far(link.client, backend));
+        let trip = self.net.trip(key, leg, self.steps(link.client, backend));
         if self.central.is_some() {
             self.queue.push_message(self.now + trip, event);
             return;
@@ -392,7 +392,7 @@ impl World<'_> {
                 Event::Reach(..) | Event::Note(Note::Heard | Note::Check, _) => Way::Up,
                 _ => Way::Down,
             };
-            let trip = self.net.note_trip(self.is_far(id.client, backend));
+            let trip = self.net.note_trip(self.steps(id.client, backend));
             self.deliver(id, backend, trip, way, event);
         }
     }

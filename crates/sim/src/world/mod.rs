@@ -14,6 +14,7 @@ mod faults;
 mod inversion;
 mod links;
 mod network;
+mod offered;
 mod overload;
 mod profile;
 mod queue;
@@ -21,6 +22,7 @@ mod requests;
 mod results;
 mod retrying;
 mod serving;
+mod spilling;
 mod tally;
 mod task;
 
@@ -178,6 +180,7 @@ impl World<'_> {
             Event::PeersTimer(backend) => self.on_peers_timer(backend),
             Event::Woken(client) => self.on_woken(client),
             Event::Impatient(id) => self.on_impatient(id),
+            Event::Spill(client) => self.on_spill(client),
         }
     }
 

@@ -11,8 +11,9 @@ use crate::scenario::Scenario;
 #[derive(Debug)]
 pub(crate) struct Net {
     delay: u64,
-    /// Between clusters.
+    /// Between clusters, and for each one that lies between.
     far: u64,
+    farther: u64,
     jitter: f64,
     loss: f64,
     datagram_loss: f64,
@@ -45,6 +46,7 @@ impl Net {
         Net {
             delay: network.delay.nanos(),
             far: scenario.clusters.delay.nanos(),
+            farther: scenario.clusters.farther.nanos(),
             jitter: network.jitter.seconds(),
             loss: network.loss,
             datagram_loss: network.datagram_loss.unwrap_or(network.loss),
@@ -59,9 +61,17 @@ impl Net {
         }
     }
 
+    /// Between places that are so many steps apart.
+    fn delay(&self, steps: u32) -> u64 {
+        match steps.checked_sub(1) {
+            None => self.delay,
+            Some(between) => self.far + self.farther * u64::from(between),
+        }
+    }
+
     /// One way for a message that is known by `key` and `leg`: the same under every policy.
-    pub(crate) fn trip(&self, key: u64, leg: u64, is_far: bool) -> u64 {
-        let delay = if is_far { self.far } else { self.delay };
+    pub(crate) fn trip(&self, key: u64, leg: u64, steps: u32) -> u64 {
+        let delay = self.delay(steps);
         if self.jitter <= 0.0 && self.loss <= 0.0 {
             return delay;
         }
@@ -72,20 +82,20 @@ impl Net {
     }
 
     /// One way for a note.
-    pub(crate) fn note_trip(&mut self, is_far: bool) -> u64 {
+    pub(crate) fn note_trip(&mut self, steps: u32) -> u64 {
         self.notes += 1;
-        self.trip(self.notes, NOTES, is_far)
+        self.trip(self.notes, NOTES, steps)
     }
 
     /// One way for a datagram; nothing where it never arrives.
-    pub(crate) fn datagram_trip(&mut self, is_far: bool) -> Option<u64> {
+    pub(crate) fn datagram_trip(&mut self, steps: u32) -> Option<u64> {
         self.datagrams += 1;
         let mut rng = Rng::from_seed(hash3(self.seed, self.datagrams, DATAGRAMS));
         if rng.unit() < self.datagram_loss {
             return None;
         }
         let jitter = if self.jitter > 0.0 { exponential(self.jitter, &mut rng) * 1e9 } else { 0.0 };
-        Some(if is_far { self.far } else { self.delay } + jitter as u64)
+        Some(self.delay(steps) + jitter as u64)
     }
 
     /// Whether no datagram gets through between the two.

@@ -9,8 +9,10 @@ use super::event::{LinkId, RequestId};
 #[derive(Debug)]
 pub(crate) struct Request {
     generation: u32,
-    /// Who asks.
+    /// Who asks: of a client that spills, the part of it that is for one cluster.
     pub(crate) client: u32,
+    /// Whose it is.
+    pub(crate) home: u32,
     /// Whom; nobody before it is picked.
     pub(crate) backend: u32,
     /// On which connection.
@@ -151,6 +153,7 @@ impl Request {
         Request {
             generation: 0,
             client,
+            home: client,
             backend: NOBODY,
             link: LinkId { client, place: NOBODY, epoch: 0 },
             ticket: None,

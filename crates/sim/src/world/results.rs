@@ -28,6 +28,7 @@ impl World<'_> {
         } else {
             self.tally.on_window(loads);
         }
+        self.tally.window.capacity = self.capacities();
         if self.scenario.idle.after.is_some() && self.central.is_none() {
             let share = self.inactive_share();
             self.tally.on_inactive(now, share);
@@ -47,6 +48,7 @@ impl World<'_> {
         self.fault_figures(&mut metrics, &mut series);
         self.churn_figures(&mut metrics);
         self.idle_figures(&mut metrics);
+        self.cluster_figures(&mut metrics, &mut series);
         if let Some(watch) = &self.watch {
             watch.figures(&mut metrics);
             series.insert("goodput".to_owned(), watch.series());
@@ -122,7 +124,7 @@ impl World<'_> {
     }
 
     /// Windows that are measured, each with the seconds at which it ends.
-    fn measured(&self) -> impl Iterator<Item = (f64, &Window)> {
+    pub(super) fn measured(&self) -> impl Iterator<Item = (f64, &Window)> {
         let (window, settle) = (self.scenario.window.seconds(), self.scenario.settle.seconds());
         let ends = (1..).map(move |number| f64::from(number) * window);
         ends.zip(&self.tally.windows).filter(move |(end, _)| end - window >= settle - 1e-9)
@@ -401,7 +403,7 @@ fn numbered(unit: &str, y: Vec<f64>) -> Series {
     Series { unit: unit.to_owned(), x: (0..y.len()).map(|number| number as f64).collect(), y }
 }
 
-fn points_of(unit: &str, points: impl Iterator<Item = (f64, f64)>) -> Series {
+pub(super) fn points_of(unit: &str, points: impl Iterator<Item = (f64, f64)>) -> Series {
     let (x, y) = points.unzip();
     Series { unit: unit.to_owned(), x, y }
 }

@@ -261,7 +261,7 @@ impl World<'_> {
     /// One line for all cores: the request travels to it.
     pub(super) fn ask_central(&mut self, id: RequestId) {
         let Some(request) = self.requests.get(id) else { return };
-        let trip = self.net.trip(request.key, 0, false);
+        let trip = self.net.trip(request.key, 0, 0);
         self.queue.push_message(self.now + trip, Event::Reach(id, 0));
     }
 

@@ -95,6 +95,11 @@ pub(crate) struct Window {
     pub(crate) served: u32,
     pub(crate) failed: u32,
     pub(crate) refused: u32,
+    /// CPU that was asked of each cluster, and processors it had when the window began, as fast ones.
+    pub(crate) offered: Vec<f64>,
+    pub(crate) capacity: Vec<f64>,
+    /// Requests sent to a cluster, and those of them sent to their own.
+    pub(crate) sent: [u32; 2],
 }
 
 impl Tally {
@@ -136,6 +141,17 @@ impl Tally {
             self.window.begun.resize(place + 1, 0);
         }
         self.window.begun[place] += 1;
+    }
+
+    /// A request that takes so much CPU was sent to a cluster.
+    pub(crate) fn on_offered(&mut self, cluster: u32, cpu: f64, is_home: bool) {
+        let place = cluster as usize;
+        if place >= self.window.offered.len() {
+            self.window.offered.resize(place + 1, 0.0);
+        }
+        self.window.offered[place] += cpu;
+        self.window.sent[0] += 1;
+        self.window.sent[1] += u32::from(is_home);
     }
 
     pub(crate) fn on_end(&mut self, now: u64, request: &Request, end: End) {

@@ -94,6 +94,15 @@ fn blocked_datagrams_make_nobody_refusing_and_fail_nothing() {
 }
 
 #[test]
+fn a_cluster_that_loses_half_overloads_nobody_and_one_that_sheds_draws_nothing() {
+    // `./test sim` runs them with seed 1, and those of clusters that are full and of many clients.
+    for name in ["spill", "spill-trap"] {
+        let missed: Vec<_> = run(name, SEEDS[1]).checks.into_iter().filter(|check| !check.pass).collect();
+        assert!(missed.is_empty(), "{name}: {missed:?}");
+    }
+}
+
+#[test]
 fn churn_is_what_the_planner_says() {
     assert_goals(&["churn"]);
 }

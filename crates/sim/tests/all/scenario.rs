@@ -290,6 +290,15 @@ fn clusters_need_tasks_in_each_layer_and_the_same_ones_all_the_time() {
         layer,
         "line 5: layer.0.backends.count = 1 is not possible: must be at least clusters.count, which is 2, or",
     );
+    refused(
+        "[clusters]\ncount = 2\nreach = \"spill\"\n[[layer]]",
+        "line 3: clusters.reach = \"spill\" is not possible: cannot be together with layers",
+    );
+    refused("[clusters]\nfull = 1.5", "line 2: clusters.full = 1.5 is not possible: must be from 0.1 to 1.0");
+    refused(
+        "[clusters]\ncount = 17\nreach = \"spill\"",
+        "line 2: clusters.count = 17 is not possible: must be at most 16",
+    );
     assert!(Scenario::with(layer, &["clusters.reach=all".to_owned()]).is_ok());
     assert!(Scenario::with(layer, &["layer.0.backends.count=2".to_owned()]).is_ok());
 }

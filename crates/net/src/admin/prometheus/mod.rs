@@ -5,6 +5,7 @@
 
 mod admission;
 mod channel;
+mod cluster;
 mod server;
 mod text;
 
@@ -25,6 +26,7 @@ pub(crate) fn encode(state: &State) -> String {
     channel::of_sockets(&mut text, &state.channels);
     channel::of_spread(&mut text, &channels);
     channel::of_backends(&mut text, &channels);
+    cluster::of_clusters(&mut text, &state.clusters);
     let servers: Vec<(Labels<'_>, &ServerState)> = server_labels(&state.servers);
     server::of_servers(&mut text, &servers);
     admission::of_admission(&mut text, &servers);

@@ -4,6 +4,7 @@
 
 mod admission;
 mod channel;
+mod cluster;
 mod server;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use serde::{Serialize, Serializer};
 
 pub(crate) use admission::{AdmissionState, ByName, SpenderState};
 pub(crate) use channel::{BackendView, ChannelState, Retries, Socket};
+pub(crate) use cluster::ClusterState;
 pub(crate) use server::{DatagramState, PHASES, SILENT, ServerState};
 
 #[derive(Debug, Serialize)]
@@ -23,6 +25,8 @@ pub(crate) struct State {
     pub(crate) uptime_s: f64,
     pub(crate) channels: Vec<ChannelState>,
     pub(crate) servers: Vec<ServerState>,
+    /// Of services in several clusters, nearest first.
+    pub(crate) clusters: Vec<ClusterState>,
     /// Services whose channel did not answer: nothing else is known of it.
     pub(crate) silent_channels: Vec<String>,
 }
@@ -57,6 +61,7 @@ impl State {
             uptime_s: seconds(uptime),
             channels: Vec::new(),
             servers: Vec::new(),
+            clusters: Vec::new(),
             silent_channels: Vec::new(),
         }
     }

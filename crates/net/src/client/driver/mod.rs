@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::client::Reading;
 use evenkeel_core::{Action, BackendId, Client, ClientConfig, InvalidConfig, Notice, StateChange};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -30,6 +31,8 @@ pub(crate) enum Event {
     Heard(BackendId, u64, Heard),
     /// The connection is gone, or could not be made, for this reason.
     Lost(LinkId, String),
+    /// What the brain reads of its backends; it asks some how they are where news are wanted.
+    Read { wants_news: bool, answer: oneshot::Sender<Reading> },
     /// Somebody wants to know how things are.
     Snapshot(oneshot::Sender<ChannelSnapshot>),
     /// Other settings from now on.
@@ -175,6 +178,13 @@ impl<C: Connect> Driver<C> {
             }
             Event::Heard(backend, key, heard) if self.post.is_current(backend, key) => self.on_heard(backend, heard),
             Event::Heard(..) => {}
+            Event::Read { wants_news, answer } => {
+                // Nobody waits if that took too long.
+                let _ = answer.send(self.client.reading(now));
+                if wants_news {
+                    self.client.freshen(now);
+                }
+            }
             Event::Snapshot(answer) => drop(answer.send(self.snapshot())),
             Event::Configure(config, answer) => {
                 let taken = self.client.handle_config(now, *config);

@@ -2,6 +2,7 @@
 //!
 //! Nothing is clamped and nothing is ignored: a field that would have no effect is refused like a wrong one.
 
+mod clusters;
 mod dealing;
 mod faults;
 mod goals;
@@ -19,7 +20,7 @@ use range::{FACTOR_MOST, above_zero, any_time, count, known, mix, name, share, s
 
 use super::error::BadScenario;
 use super::policies::{ORACLE, admissions, all};
-use super::{Backends, Clients, Distribution, Idle, Layer, Method, Model, Network, Reach, Rhythm, Scenario, Span};
+use super::{Backends, Clients, Distribution, Idle, Layer, Method, Model, Network, Rhythm, Scenario, Span};
 
 impl Scenario {
     /// Says what is wrong first, if anything is.
@@ -98,22 +99,6 @@ impl Scenario {
         }
         mix("criticality", &self.criticality)?;
         mix("customers", &self.customers)
-    }
-
-    fn check_clusters(&self) -> Result<(), BadScenario> {
-        any_time("clusters.delay", self.clusters.delay)?;
-        let (most, clusters) = (self.clients.count.min(self.backends.count), self.clusters.count);
-        if !(1..=most).contains(&clusters) {
-            let what = format!("must be from 1 to {most}, so that each has a client and a backend");
-            return Err(BadScenario::value("clusters.count", clusters, what));
-        }
-        let lacks = |layer: &Layer| self.clusters.reach == Reach::Own && layer.backends.count < clusters;
-        if let Some(place) = self.layers.iter().position(lacks) {
-            let what = format!("must be at least clusters.count, which is {clusters}, or clusters.reach \"all\"");
-            let count = self.layers[place].backends.count;
-            return Err(BadScenario::value(format!("layer.{place}.backends.count"), count, what));
-        }
-        Ok(())
     }
 }
 

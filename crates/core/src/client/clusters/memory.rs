@@ -1,0 +1,280 @@
+//! What is remembered of one cluster between two decisions.
+//!
+//! A report's utilization is a mean over about 2 s, so it answers to what was sent over that time and not to what is sent
+//! now. Everything that is compared with it is kept as a mean over the same time: then a share that was just changed is
+//! not changed again because its effect cannot be seen yet, and a client without a model of delays does not swing.
+
+use std::time::Duration;
+
+use super::Reading;
+use crate::Time;
+use crate::stats::{DecayingMean, decay};
+
+/// One cluster, from decision to decision.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    /// Whether most of its requests come from clients like this one, which then know best what fails there.
+    is_home: bool,
+    /// The last reading.
+    pub(super) last: Reading,
+    /// Mean share over the time that a report's utilization covers.
+    share_reported: DecayingMean,
+    /// Mean share over the time that errors are counted.
+    share_lately: DecayingMean,
+    /// Mean capacity over the time that a report's utilization covers.
+    capacity_reported: DecayingMean,
+    /// Attempts, and those refused and failed, with those of long ago forgotten.
+    ended: f64,
+    refused: f64,
+    failed: f64,
+    counted: Option<Time>,
+    backlog_before: Option<f64>,
+    /// Mean utilization of late: what the reports' mean must have been made of.
+    utilization_lately: DecayingMean,
+}
+
+impl Memory {
+    pub(super) fn new(is_home: bool) -> Self {
+        Memory {
+            is_home,
+            last: Reading::default(),
+            share_reported: DecayingMean::new(REPORTED),
+            share_lately: DecayingMean::new(LATELY),
+            capacity_reported: DecayingMean::new(REPORTED),
+            ended: 0.0,
+            refused: 0.0,
+            failed: 0.0,
+            counted: None,
+            backlog_before: None,
+            utilization_lately: DecayingMean::new(LATELY),
+        }
+    }
+
+    /// A reading, and the share of requests that went there since the last one.
+    pub(super) fn observe(&mut self, now: Time, reading: Reading, share: f64) {
+        self.share_reported.sample(now, share);
+        self.share_lately.sample(now, share);
+        if reading.usable > 0 {
+            self.capacity_reported.sample(now, reading.capacity());
+        }
+        let left = self.counted.map_or(0.0, |then| decay(now.since(then), LATELY));
+        // Backends that leave take their counts along; then nothing has happened since.
+        let since = |count: fn(&Reading) -> u64| match self.counted {
+            None => 0.0,
+            Some(_) => count(&reading).saturating_sub(count(&self.last)) as f64,
+        };
+        let (ended, refused, failed) = (since(|one| one.ended), since(|one| one.refused), since(|one| one.failed));
+        self.ended = self.ended * left + ended;
+        self.refused = self.refused * left + refused;
+        self.failed = self.failed * left + failed;
+        self.undo_mean(now, &reading);
+        self.counted = Some(now);
+        self.backlog_before = self.last.backlog;
+        self.last = reading;
+    }
+
+    /// A mean that forgets at a known rate can be taken apart again: what it must have been given since the last time.
+    fn undo_mean(&mut self, now: Time, reading: &Reading) {
+        let left = self.counted.map_or(1.0, |then| decay(now.since(then), REPORTED));
+        if let (Some(mean), Some(before)) = (reading.mean, self.last.mean)
+            && left < UNDONE_MOST
+        {
+            self.utilization_lately.sample(now, ((mean - before * left) / (1.0 - left)).clamp(0.0, 1.0));
+        }
+    }
+
+    /// Mean utilization over the time that the shares of errors cover: sooner than reports say it, and less exactly.
+    pub(super) fn utilization_lately(&self) -> Option<f64> {
+        self.utilization_lately.mean()
+    }
+
+    /// Mean share over the time that the last reading's load covers.
+    pub(super) fn share_reported(&self) -> f64 {
+        self.share_reported.mean().unwrap_or(0.0)
+    }
+
+    /// Mean share over the time that the shares of errors cover.
+    pub(super) fn share_lately(&self) -> f64 {
+        self.share_lately.mean().unwrap_or(0.0)
+    }
+
+    pub(super) fn capacity(&self) -> f64 {
+        self.last.capacity()
+    }
+
+    /// Capacity over the time that the last reading's load covers.
+    pub(super) fn capacity_reported(&self) -> f64 {
+        self.capacity_reported.mean().unwrap_or_else(|| self.capacity())
+    }
+
+    /// What the load is about to be: tasks that are gone leave theirs to the others at once, and reports say so later.
+    fn expected(&self, load: f64) -> f64 {
+        let capacity = self.capacity();
+        if capacity <= 0.0 {
+            return load;
+        }
+        load * (self.capacity_reported() / capacity).clamp(1.0, LOSS_MOST)
+    }
+
+    /// Share of attempts that were refused as too much.
+    pub(super) fn refused_share(&self) -> f64 {
+        self.refused / (self.ended + PRIOR)
+    }
+
+    /// Share of attempts that failed; elsewhere also of others' attempts, so that it needs no errors of our own.
+    pub(super) fn failed_share(&self) -> f64 {
+        let own = self.failed / (self.ended + PRIOR);
+        if self.is_home { own } else { own.max(self.last.failing.unwrap_or(0.0)) }
+    }
+
+    /// How full the cluster is: its most loaded tasks, what they are about to get, and every error as more than full.
+    pub(super) fn load(&self) -> Option<f64> {
+        let errors = ERROR_LOAD * (self.failed_share() + self.refused_share());
+        match self.last.load {
+            Some(load) => Some(self.expected(load) + errors),
+            // Errors alone are known: enough to say that it is full, never that it is idle.
+            None => (errors > 0.5).then_some(errors),
+        }
+    }
+
+    /// Processors in use.
+    pub(super) fn used(&self) -> Option<f64> {
+        Some(self.last.mean? * self.capacity_reported())
+    }
+
+    /// Mean load over that of the most loaded: how much of the room of these all have together.
+    pub(super) fn evenness(&self) -> f64 {
+        match (self.last.mean, self.last.load) {
+            (Some(mean), Some(load)) if load > IDLE => (mean / load).clamp(EVENNESS_LEAST, 1.0),
+            _ => 1.0,
+        }
+    }
+
+    /// Whether work piles up there.
+    pub(super) fn backlog(&self) -> Backlog {
+        match (self.last.backlog, self.backlog_before) {
+            (Some(now), before) if now > BACKLOG_HIGH => {
+                if before.is_some_and(|before| now < before * BACKLOG_FALLS) {
+                    Backlog::Falls
+                } else {
+                    Backlog::Grows
+                }
+            }
+            _ => Backlog::None,
+        }
+    }
+}
+
+/// What waits for a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backlog {
+    /// Little, or nobody says.
+    None,
+    /// Much, and less than before.
+    Falls,
+    /// Much, and no less than before.
+    Grows,
+}
+
+/// Half-life of the utilization in a report.
+const REPORTED: Duration = Duration::from_millis(1_386);
+/// Readings that follow each other sooner cannot be taken apart: 30 ms.
+const UNDONE_MOST: f64 = 0.985;
+/// Half-life of what is counted of errors: quick, since an error is certain where a load is a mean.
+const LATELY: Duration = Duration::from_millis(350);
+/// What an error counts as load. Published: a region that shed looked idle until each error counted as 120 %.
+const ERROR_LOAD: f64 = 1.2;
+/// One error of a client that asks rarely is not a share of 1.
+const PRIOR: f64 = 1.0;
+/// A tenth of what was there, or less: nothing can be foretold of that.
+const LOSS_MOST: f64 = 10.0;
+/// A load of which no ratio can be formed.
+const IDLE: f64 = 0.05;
+const EVENNESS_LEAST: f64 = 0.2;
+/// Twice as much as chance leaves waiting at 85 % of four processors with requests sent at random.
+const BACKLOG_HIGH: f64 = 2.0;
+const BACKLOG_FALLS: f64 = 0.98;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_millis(250);
+
+    fn reading(load: f64) -> Reading {
+        Reading {
+            usable: 20,
+            wanted: 20,
+            known: 30,
+            load: Some(load),
+            mean: Some(load),
+            processors: Some(4.0),
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn an_error_counts_as_more_than_full_and_is_forgotten() {
+        let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+        let mut last = reading(0.1);
+        memory.observe(now, last, 1.0);
+        for _ in 0..20 {
+            now = now + PERIOD;
+            (last.ended, last.failed) = (last.ended + 100, last.failed + 100);
+            memory.observe(now, last, 1.0);
+        }
+        assert!(memory.load() > Some(1.2), "{:?}", memory.load());
+
+        for _ in 0..40 {
+            now = now + PERIOD;
+            memory.observe(now, last, 0.0);
+        }
+        assert!(memory.load() < Some(0.2), "{:?}", memory.load());
+    }
+
+    #[test]
+    fn lost_tasks_are_seen_before_the_others_say_so() {
+        let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+        for _ in 0..40 {
+            memory.observe(now, reading(0.6), 1.0);
+            now = now + PERIOD;
+        }
+
+        memory.observe(now, Reading { usable: 10, ..reading(0.6) }, 1.0);
+
+        let load = memory.load().unwrap_or(0.0);
+        assert!((1.0..=1.2).contains(&load), "{load}");
+    }
+
+    #[test]
+    fn a_step_is_seen_before_the_mean_of_reports_says_so() {
+        let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+        let mut mean = DecayingMean::new(REPORTED);
+        for step in 0..44 {
+            mean.sample(now, if step < 40 { 0.6 } else { 1.0 });
+            memory.observe(now, reading(mean.mean().unwrap_or(0.0)), 1.0);
+            now = now + PERIOD;
+        }
+        // A second after the step: what reports say is on its way to 0.76, and three half-lives have passed here.
+        assert!(mean.mean() < Some(0.77));
+        assert!(memory.utilization_lately() > Some(0.93), "{:?}", memory.utilization_lately());
+    }
+
+    #[test]
+    fn what_others_fail_counts_elsewhere_and_not_at_home() {
+        let failing = Reading { failing: Some(0.5), ..reading(0.3) };
+        for (is_home, least, most) in [(true, 0.3, 0.3), (false, 0.89, 0.91)] {
+            let mut memory = Memory::new(is_home);
+            memory.observe(Time::ZERO, failing, 0.0);
+            let load = memory.load().unwrap_or(0.0);
+            assert!((least..=most).contains(&load), "{is_home}: {load}");
+        }
+    }
+
+    #[test]
+    fn nothing_known_is_not_idle() {
+        let mut memory = Memory::new(true);
+        memory.observe(Time::ZERO, Reading { usable: 3, wanted: 3, known: 3, ..Reading::default() }, 1.0);
+        assert_eq!((memory.load(), memory.used()), (None, None));
+    }
+}

@@ -1,0 +1,396 @@
+//! Clusters that spill (B19): what a client reads of each, which share each gets, and a service of many clients that all do
+//! the same on old reports.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use evenkeel_core::client::{ClusterSnapshot, ClustersConfig, Reading, Shares, SharesLocal, Spill};
+use evenkeel_core::stats::DecayingMean;
+use evenkeel_core::{Action, LoadReport, Mode, Outcome, PolicyName, Rng, Time};
+use proptest::prelude::*;
+
+use crate::support::{Fixture, NOW, config, id};
+
+const PERIOD: Duration = Duration::from_millis(250);
+
+fn reading(load: f64) -> Reading {
+    Reading {
+        usable: 20,
+        wanted: 20,
+        known: 30,
+        load: Some(load),
+        mean: Some(load),
+        processors: Some(4.0),
+        ..Reading::default()
+    }
+}
+
+fn nobody() -> Reading {
+    Reading { usable: 0, load: None, mean: None, ..reading(0.0) }
+}
+
+fn spill(clusters: usize) -> Spill {
+    Spill::new(NOW, ClustersConfig::default(), clusters, &mut Rng::from_seed(1)).unwrap()
+}
+
+/// The same readings for so many seconds.
+fn hold(spill: &mut Spill, now: &mut Time, seconds: u32, readings: &[Reading]) -> Vec<f64> {
+    for _ in 0..seconds * 4 {
+        spill.handle_readings(*now, readings);
+        spill.poll_shares();
+        *now = *now + PERIOD;
+    }
+    spill.snapshot().map(|cluster| cluster.share).collect()
+}
+
+#[test]
+fn everything_stays_at_home_while_there_is_room() {
+    let (mut spill, mut now) = (spill(3), NOW);
+    assert_eq!(hold(&mut spill, &mut now, 5, &[reading(0.84), reading(0.1), reading(0.1)]), [1.0, 0.0, 0.0]);
+    assert_eq!(spill.snapshot().next().unwrap().why, "nearest, and has room");
+}
+
+#[test]
+fn what_is_too_much_goes_to_the_next_with_room_and_not_beyond_what_it_has() {
+    let (mut spill, mut now) = (spill(3), NOW);
+    hold(&mut spill, &mut now, 2, &[reading(0.6), reading(0.6), reading(0.6)]);
+
+    // Half of the nearest is gone: 1.2 times what is left. Two shares decided on that, before anything can be seen of them.
+    let lost = Reading { usable: 10, ..reading(0.6) };
+    spill.handle_readings(now, &[lost, reading(0.6), reading(0.6)]);
+
+    let shares: Vec<f64> = spill.snapshot().map(|cluster| cluster.share).collect();
+    assert!((0.6..0.8).contains(&shares[0]), "{shares:?}");
+    // A fifth of a cluster is a third of what these clients ask for; half of that is taken at once.
+    assert!((0.1..=0.18).contains(&shares[1]) && shares[2] > 0.0, "{shares:?}");
+    assert!(hold(&mut spill, &mut now, 1, &[lost, reading(0.79), reading(0.6)])[1] < 0.18);
+}
+
+#[test]
+fn a_full_next_cluster_is_passed_over_and_where_all_are_full_everything_stays_at_home() {
+    let (mut one, mut now) = (spill(3), NOW);
+    let shares = hold(&mut one, &mut now, 5, &[reading(1.0), reading(0.81), reading(0.3)]);
+    assert!(shares[1] == 0.0 && shares[2] > 0.1, "{shares:?}");
+
+    let (mut all, mut now) = (spill(3), NOW);
+    let readings = [reading(1.0), reading(0.81), reading(0.95)];
+    assert_eq!(hold(&mut all, &mut now, 10, &readings), [1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_cluster_that_fails_fast_looks_idle_and_loses_its_share_all_the_same() {
+    let (mut spill, mut now) = (spill(2), NOW);
+    let mut failing = reading(0.5);
+    hold(&mut spill, &mut now, 5, &[failing, reading(0.3)]);
+    failing = reading(0.05);
+    for _ in 0..40 {
+        (failing.ended, failing.failed) = (failing.ended + 25, failing.failed + 25);
+        spill.handle_readings(now, &[failing, reading(0.3)]);
+        now = now + PERIOD;
+        spill.poll_shares();
+    }
+    let home: ClusterSnapshot = spill.snapshot().next().unwrap();
+    assert!(home.share < 0.4 && home.load > Some(1.0) && home.errors > 0.9, "{home:?}");
+
+    // Not even where all it knows is what the tasks say of themselves.
+    let (mut other, mut now) = (self::spill(2), NOW);
+    let next = Reading { failing: Some(0.8), ..reading(0.1) };
+    assert_eq!(hold(&mut other, &mut now, 5, &[reading(1.0), next]), [1.0, 0.0]);
+}
+
+#[test]
+fn who_has_nobody_gets_nothing_and_the_others_share_by_what_they_can_do() {
+    let (mut spill, mut now) = (spill(3), NOW);
+    // So full that neither has room for anything.
+    let large = Reading { known: 90, ..reading(2.0) };
+    let shares = hold(&mut spill, &mut now, 1, &[nobody(), reading(2.0), large]);
+    assert!((shares[1] - 0.25).abs() < 1e-6 && (shares[2] - 0.75).abs() < 1e-6, "{shares:?}");
+
+    // Back, and idle: home again step by step.
+    let soon = hold(&mut spill, &mut now, 1, &[reading(0.0), reading(0.5), large]);
+    assert!(soon[0] > 0.05, "{soon:?}");
+    let (mut spill, mut now) = (self::spill(2), NOW);
+    hold(&mut spill, &mut now, 1, &[nobody(), reading(0.3)]);
+    let soon = hold(&mut spill, &mut now, 3, &[reading(0.2), reading(0.3)]);
+    assert!((0.2..0.5).contains(&soon[0]), "{soon:?}");
+    assert_eq!(hold(&mut spill, &mut now, 10, &[reading(0.4), reading(0.3)]), [1.0, 0.0]);
+}
+
+#[test]
+fn observing_shows_what_would_be_and_changes_nothing() {
+    let config = ClustersConfig { mode: Mode::Observe, ..ClustersConfig::default() };
+    let mut spill = Spill::new(NOW, config.clone(), 2, &mut Rng::from_seed(1)).unwrap();
+    let mut now = NOW;
+    let dealt: Vec<f64> = spill.poll_shares().unwrap().iter().collect();
+    hold(&mut spill, &mut now, 3, &[reading(1.0), reading(0.2)]);
+    let home = spill.snapshot().next().unwrap();
+    assert_eq!((dealt, home.in_force), (vec![1.0, 0.0], 1.0));
+    assert!(home.share < 0.9, "{home:?}");
+
+    spill.handle_config(now, ClustersConfig { mode: Mode::On, ..config.clone() }).unwrap();
+    assert!(spill.poll_shares().unwrap().iter().next().unwrap() < 0.9);
+    spill.handle_config(now, ClustersConfig { mode: Mode::Off, ..config }).unwrap();
+    assert_eq!(spill.poll_timeout(), None);
+    assert!(spill.poll_shares().unwrap().iter().next().unwrap() >= 1.0);
+}
+
+#[test]
+fn bad_settings_leave_everything_as_it_was() {
+    let mut spill = spill(2);
+    let bad = ClustersConfig { full: 0.0, ..ClustersConfig::default() };
+    assert_eq!(spill.handle_config(NOW, bad).unwrap_err().field, "clusters.full");
+    assert!(spill.poll_timeout().is_some());
+    for clusters in [0, 17] {
+        assert!(Spill::new(NOW, ClustersConfig::default(), clusters, &mut Rng::from_seed(1)).is_err());
+    }
+}
+
+#[test]
+fn a_client_reads_its_most_loaded_tasks_what_it_lost_and_what_was_refused() {
+    let mut fixture = Fixture::new(config(PolicyName::RoundRobin), 20, 3);
+    assert_eq!(fixture.client.reading(NOW).load, None);
+    for number in 0..20 {
+        let utilization = if number < 2 { 0.95 } else { 0.4 };
+        let report = LoadReport {
+            utilization: Some(utilization),
+            processors: Some(4.0),
+            runnable: Some(if number == 0 { 44.0 } else { 1.0 }),
+            ..LoadReport::default()
+        };
+        fixture.client.handle_report(NOW, id(number), &report);
+    }
+    for outcome in [Outcome::Served, Outcome::Overloaded, Outcome::Failed] {
+        let ticket = fixture.begin(NOW).unwrap();
+        fixture.picker.finish(NOW, ticket, outcome, None);
+    }
+
+    let reading = fixture.client.reading(NOW);
+
+    // Of twenty the third: one in ten may be fuller.
+    assert!((reading.load.unwrap() - 0.4).abs() < 1e-6, "{reading:?}");
+    assert!((reading.mean.unwrap() - 0.455).abs() < 1e-6 && (reading.backlog.unwrap() - 0.5).abs() < 1e-6);
+    assert_eq!((reading.usable, reading.wanted, reading.known), (20, 20, 20));
+    assert_eq!((reading.ended, reading.refused, reading.failed), (3, 1, 1));
+    assert!((reading.capacity() - 80.0).abs() < 1e-6);
+
+    for number in 0..10 {
+        fixture.client.handle_lost(NOW, id(number));
+    }
+    assert!((fixture.client.reading(NOW).capacity() - 40.0).abs() < 1e-6);
+    let later = NOW + Duration::from_secs(60);
+    assert_eq!(fixture.client.reading(later).load, None, "what is old says nothing");
+}
+
+#[test]
+fn a_client_asks_those_of_whom_it_heard_nothing_for_longest() {
+    let mut fixture = Fixture::new(config(PolicyName::RoundRobin), 4, 3);
+    let at = |millis: u64| NOW + Duration::from_millis(millis);
+    for number in 0..3 {
+        fixture.client.handle_report(at(u64::from(number)), id(number), &LoadReport::default());
+    }
+    let asked = |fixture: &mut Fixture, now: Time| {
+        fixture.client.freshen(now);
+        let actions: Vec<Action> = std::iter::from_fn(|| fixture.client.poll_action()).collect();
+        actions
+    };
+    assert_eq!(asked(&mut fixture, at(500)), [Action::Check(id(3))], "the others are fresh");
+    assert_eq!(asked(&mut fixture, at(2_000)), [Action::Check(id(3)), Action::Check(id(0))]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+
+    /// Whatever is read in whatever order: shares are finite, add up to 1, and nobody unusable gets any while another
+    /// is usable; and what is dealt is never nobody.
+    #[test]
+    fn shares_add_up_and_nobody_unusable_gets_any(
+        rounds in prop::collection::vec((0..3_000_u64, prop::collection::vec(any_reading(), 4)), 1..40),
+        seed in any::<u64>(),
+    ) {
+        let (mut spill, mut now, mut rng) = (self::spill(4), NOW, Rng::from_seed(seed));
+        let (mut local, mut dealt) = (SharesLocal::default(), spill.poll_shares().unwrap());
+        for (millis, readings) in rounds {
+            now = now + Duration::from_millis(millis);
+            spill.handle_readings(now, &readings);
+            dealt = spill.poll_shares().unwrap_or(dealt);
+
+            let shares: Vec<f64> = spill.snapshot().map(|cluster| cluster.share).collect();
+            prop_assert!(shares.iter().all(|share| (0.0..=1.0 + 1e-9).contains(share)), "{shares:?}");
+            prop_assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{shares:?}");
+            let usable: Vec<bool> = readings.iter().map(|reading| reading.usable > 0).collect();
+            if usable.contains(&true) {
+                prop_assert!(shares.iter().zip(&usable).all(|(share, usable)| *usable || *share == 0.0), "{shares:?}");
+            }
+            let picked = dealt.pick(&mut local, |cluster| usable[cluster], &mut rng);
+            prop_assert_eq!(picked.is_some(), usable.contains(&true));
+            prop_assert!(picked.is_none_or(|cluster| usable[cluster]));
+        }
+    }
+}
+
+fn any_reading() -> impl Strategy<Value = Reading> {
+    let load = || proptest::option::of(prop_oneof![Just(0.0), 0.0..1.2_f64, 0.0..100.0_f64]);
+    let counts = (0..40_u32, 0..40_u32, 0..400_u32);
+    let sums = (0..1_000_u64, 0..1_000_u64, 0..1_000_u64);
+    let others = (proptest::option::of(0.01..1e5_f64), proptest::option::of(0.0..=1.0_f64), load());
+    (counts, load(), load(), sums, others).prop_map(|((usable, wanted, known), load, mean, sums, others)| Reading {
+        usable,
+        wanted,
+        known,
+        load,
+        mean,
+        backlog: others.2,
+        processors: others.0,
+        failing: others.1,
+        ended: sums.0,
+        refused: sums.1,
+        failed: sums.2,
+    })
+}
+
+/// Clusters as a fluid: what many clients send, and reports of it that are means over 2 s and up to a second old.
+struct Fluid {
+    capacity: Vec<f64>,
+    lost: Vec<f64>,
+    demand: Vec<f64>,
+    reported: Vec<DecayingMean>,
+    /// What was reported, a moment at a time.
+    past: Vec<Vec<f64>>,
+    clients: Vec<(usize, Spill, std::sync::Arc<Shares>)>,
+    now: Time,
+    rng: Rng,
+}
+
+const STEP: Duration = Duration::from_millis(50);
+
+impl Fluid {
+    fn new(demand: &[f64], clients: usize, config: &ClustersConfig) -> Fluid {
+        let (count, mut rng) = (demand.len(), Rng::from_seed(11));
+        let client = |number: usize, rng: &mut Rng| {
+            let mut spill = Spill::new(NOW, config.clone(), count, rng).unwrap();
+            let shares = spill.poll_shares().unwrap();
+            (number % count, spill, shares)
+        };
+        Fluid {
+            capacity: vec![1.0; count],
+            lost: vec![0.0; count],
+            demand: demand.to_vec(),
+            reported: vec![DecayingMean::new(Duration::from_millis(1_386)); count],
+            past: Vec::new(),
+            clients: (0..clients).map(|number| client(number, &mut rng)).collect(),
+            now: NOW,
+            rng,
+        }
+    }
+
+    /// What each cluster is asked for over what it can do.
+    fn offered(&self) -> Vec<f64> {
+        let (count, mut sums) = (self.demand.len(), vec![0.0; self.demand.len()]);
+        let of_each = self.clients.len() as f64 / count as f64;
+        for (home, _, shares) in &self.clients {
+            for (step, share) in shares.iter().enumerate() {
+                sums[(home + step) % count] += share * self.demand[*home] / of_each;
+            }
+        }
+        sums.iter().zip(&self.capacity).zip(&self.lost).map(|((sum, all), lost)| sum / (all - lost)).collect()
+    }
+
+    fn step(&mut self) -> Vec<f64> {
+        self.now = self.now + STEP;
+        let (now, offered) = (self.now, self.offered());
+        self.reported.iter_mut().zip(&offered).for_each(|(mean, load)| mean.sample(now, load.min(1.0)));
+        self.past.push(self.reported.iter().map(|mean| mean.mean().unwrap()).collect());
+        for place in 0..self.clients.len() {
+            if self.clients[place].1.poll_timeout().unwrap() > now {
+                continue;
+            }
+            let readings = self.readings(self.clients[place].0);
+            let (_, spill, shares) = &mut self.clients[place];
+            spill.handle_readings(now, &readings);
+            if let Some(changed) = spill.poll_shares() {
+                *shares = changed;
+            }
+        }
+        offered
+    }
+
+    fn readings(&mut self, home: usize) -> Vec<Reading> {
+        let count = self.demand.len();
+        let read = |step: usize| {
+            let cluster = (home + step) % count;
+            let age = self.rng.below(20) as usize;
+            let load = self.past[self.past.len().saturating_sub(1 + age)][cluster];
+            // A few points of noise, as a client has that knows twenty tasks.
+            let mean = (load + 0.02 * (self.rng.unit() - 0.5)).clamp(0.0, 1.0);
+            let usable = (20.0 * (1.0 - self.lost[cluster] / self.capacity[cluster])) as u32;
+            Reading { usable, mean: Some(mean), load: Some((mean * 1.03).min(1.0)), ..reading(0.0) }
+        };
+        (0..count).map(read).collect()
+    }
+
+    fn run(&mut self, seconds: u32) -> Vec<Vec<f64>> {
+        (0..seconds * 20).map(|_| self.step()).collect()
+    }
+}
+
+fn most(steps: &[Vec<f64>]) -> f64 {
+    steps.iter().flatten().fold(0.0, |most: f64, &one| most.max(one))
+}
+
+/// From the least to the most that one cluster is asked for.
+fn swing(steps: &[Vec<f64>], cluster: usize) -> f64 {
+    let of = steps.iter().map(|step| step[cluster]);
+    of.clone().fold(0.0, f64::max) - of.fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn many_clients_that_all_answer_at_once_overload_nobody_and_come_home() {
+    let mut fluid = Fluid::new(&[0.6; 3], 300, &ClustersConfig::default());
+    let before = fluid.run(10);
+    assert!((most(&before) - 0.6).abs() < 1e-6);
+
+    fluid.lost[0] = 0.5;
+    fluid.run(2);
+    let during = fluid.run(20);
+    assert!(most(&during) <= 1.05, "{}", most(&during));
+    assert!((0..3).all(|cluster| swing(&during[200..], cluster) < 0.06));
+
+    fluid.lost[0] = 0.0;
+    fluid.run(10);
+    assert!((most(&fluid.run(5)) - 0.6).abs() < 1e-6, "all are home");
+}
+
+#[test]
+fn many_clusters_that_are_full_at_once_overfill_the_last_with_room_for_seconds_at_most() {
+    let mut fluid = Fluid::new(&[0.6; 6], 300, &ClustersConfig::default());
+    fluid.run(10);
+
+    // Five of six lose half: 1.2 times what they have left, and all see the same room in the sixth.
+    (0..5).for_each(|cluster| fluid.lost[cluster] = 0.5);
+    let first: Vec<f64> = fluid.run(4).iter().map(|step| step[5]).collect();
+    let later: Vec<f64> = fluid.run(20).iter().map(|step| step[5]).collect();
+
+    let most = |loads: &[f64]| loads.iter().copied().fold(0.0, f64::max);
+    assert!(most(&first) < 1.3 && most(&later) <= 1.05, "{} {}", most(&first), most(&later));
+}
+
+#[test]
+fn clusters_that_are_both_nearly_full_trade_nothing_whatever_the_settings() {
+    for full in [0.5, 0.85, 1.0] {
+        for margin in [0.0, 0.05, 0.2] {
+            for period in [50, 250, 1_000] {
+                let period = Duration::from_millis(period);
+                let config = ClustersConfig { full, margin, period, ..ClustersConfig::default() };
+                for demand in [[full, full], [full * 1.3, full * 1.3], [full * 1.2, full * 0.7]] {
+                    let mut fluid = Fluid::new(&demand, 40, &config);
+                    fluid.run(30);
+                    let later = fluid.run(10);
+                    let swing = swing(&later, 0).max(swing(&later, 1));
+                    assert!(swing < 0.1, "{config:?} {demand:?}: swings by {swing}");
+                    let worst = most(&later) / demand[0].max(demand[1]);
+                    assert!(worst < 1.03, "{config:?} {demand:?}: {worst} of what it has by itself");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Two clusters on loopback (B19): what the nearest cannot take goes to the other, and nothing is lost.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel::admin::Admin;
+use evenkeel::body::empty;
+use evenkeel::client::{Clusters, ClustersConfig};
+use evenkeel::{Channel, Server};
+use evenkeel_core::Mode;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tower::{Service, service_fn};
+
+use crate::support::{listener, request, start, until};
+
+/// A cluster of two servers that fail fast while they are told to, and how many requests they got.
+struct Cluster {
+    addresses: Vec<SocketAddr>,
+    fails: Arc<AtomicBool>,
+    got: Arc<AtomicU64>,
+}
+
+impl Cluster {
+    async fn start() -> Cluster {
+        let (fails, got) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let mut addresses = Vec::new();
+        for _ in 0..2 {
+            let listener = listener().await;
+            addresses.push(listener.local_addr().unwrap());
+            let (fails, got) = (Arc::clone(&fails), Arc::clone(&got));
+            let service = service_fn(move |_: http::Request<Incoming>| {
+                got.fetch_add(1, Ordering::Relaxed);
+                let mut response = http::Response::new(Full::new(Bytes::from_static(b"done")));
+                if fails.load(Ordering::Relaxed) {
+                    *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+                }
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let server = Server::new().without_signals();
+            tokio::spawn(async move { server.serve(listener, service).await.unwrap() });
+        }
+        Cluster { addresses, fails, got }
+    }
+
+    async fn channel(&self) -> Channel {
+        Channel::connect("service", self.addresses.iter().map(ToString::to_string)).await.unwrap()
+    }
+
+    fn got(&self) -> u64 {
+        self.got.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// Fifty requests; how many were answered well.
+async fn fifty(clusters: &mut Clusters) -> usize {
+    let mut served = 0;
+    for _ in 0..50 {
+        let answer = clusters.call(request(empty())).await.unwrap();
+        served += usize::from(answer.status().is_success());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    served
+}
+
+#[tokio::test]
+async fn a_nearest_cluster_that_fails_loses_its_requests_to_the_next_and_gets_them_back() {
+    let (near, far) = (Cluster::start().await, Cluster::start().await);
+    let config = ClustersConfig { period: Duration::from_millis(50), home_rate: 2.0, ..ClustersConfig::default() };
+    let channels = [("near", near.channel().await), ("far", far.channel().await)];
+    let mut clusters = Clusters::new(config, channels).unwrap();
+    assert_eq!((fifty(&mut clusters).await, near.got(), far.got()), (50, 50, 0), "all are at home");
+
+    near.fails.store(true, Ordering::Relaxed);
+    until("nearly all go to the other", async || {
+        near.got();
+        fifty(&mut clusters).await >= 45 && near.got() <= 5
+    })
+    .await;
+    let shown = clusters.snapshot().await.unwrap();
+    assert!(shown[0].1.share < 0.2 && shown[1].1.share > 0.8, "{shown:?}");
+    assert_eq!((shown[0].0.as_str(), shown[1].0.as_str()), ("near", "far"));
+
+    near.fails.store(false, Ordering::Relaxed);
+    until("all are home again", async || {
+        far.got();
+        fifty(&mut clusters).await == 50 && far.got() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cluster_without_anybody_is_passed_over_at_once_and_nothing_is_lost() {
+    let (near, far) = (start().await, Cluster::start().await);
+    let nearest = Channel::connect("service", [near.address.to_string()]).await.unwrap();
+    // Whatever the shares are: also with nothing decided.
+    let config = ClustersConfig { mode: Mode::Off, ..ClustersConfig::default() };
+    let mut clusters = Clusters::new(config, [("near", nearest), ("far", far.channel().await)]).unwrap();
+    assert_eq!(fifty(&mut clusters).await, 50);
+    assert_eq!(far.got(), 0);
+
+    near.handle.stop();
+    assert_eq!(fifty(&mut clusters).await, 50, "a server that stops in good order costs nothing");
+    assert!(far.got() > 0);
+
+    let wrong = ClustersConfig { full: 2.0, ..ClustersConfig::default() };
+    assert_eq!(clusters.set_config(wrong).await.unwrap_err().field, "clusters.full");
+    clusters.set_config(ClustersConfig::default()).await.unwrap();
+    until("it is decided upon", async || clusters.snapshot().await.unwrap()[0].1.why == "no usable backend").await;
+    assert_eq!(fifty(&mut clusters).await, 50);
+}
+
+#[tokio::test]
+async fn shares_and_reasons_are_shown() {
+    let (near, far) = (Cluster::start().await, Cluster::start().await);
+    let channels = [("near", near.channel().await), ("far", far.channel().await)];
+    let clusters = Clusters::new(ClustersConfig::default(), channels).unwrap();
+    let listener = listener().await;
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(Admin::new().with_clusters(clusters.clone()).serve(listener));
+    until("it has decided", async || clusters.snapshot().await.unwrap()[0].1.usable == 2).await;
+
+    let get = async |path: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+
+    let state: serde_json::Value = serde_json::from_str(&get("/state").await).unwrap();
+    assert_eq!(state["clusters"][0]["name"], "near");
+    assert_eq!(state["clusters"][1]["share"], 0.0);
+    assert!(state["clusters"][0]["why"].as_str().unwrap().starts_with("nearest"), "{}", state["clusters"]);
+    assert_eq!(state["channels"].as_array().unwrap().len(), 2);
+    let metrics = get("/metrics").await;
+    assert!(metrics.contains("evenkeel_cluster_share{service=\"service\",cluster=\"near\"} 1\n"), "{metrics}");
+}
