@@ -89,7 +89,7 @@ impl World<'_> {
             }
         }
         if is_there {
-            let trip = self.net.note_trip(self.is_far(client, backend));
+            let trip = self.net.note_trip(self.steps(client, backend));
             self.queue.push(self.now + trip, Event::Cancel(id));
         }
         self.forget_if_done(id);
