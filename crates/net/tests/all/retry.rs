@@ -260,7 +260,8 @@ async fn nothing_is_tried_again_past_the_deadline() {
     let got = statuses(&mut channel, 4, soon).await;
 
     assert_eq!(got.iter().filter(|status| **status == 500).count(), 2, "{got:?}");
-    assert_eq!((bad.lock().unwrap().len(), stopped(&counts(&channel).await, Stop::TooLate)), (2, 2));
+    assert_eq!(bad.lock().unwrap().len(), 2);
+    assert_eq!(stopped(&counts(&channel).await, Stop::TooLate), 2);
 }
 
 #[tokio::test]

@@ -89,11 +89,11 @@ impl World<'_> {
         if task.refusing > 0.0 && draw(REFUSES) < task.refusing {
             return self.refuse_begun(id, ServerRefusal::Overloaded);
         }
-        if let Some((share, cpu)) = task.failing {
-            if draw(FAILS) < share {
-                request.own = Some((request.cpu, request.wait));
-                (request.outcome, request.cpu, request.wait) = (Outcome::Failed, cpu, 0.0);
-            }
+        if let Some((share, cpu)) = task.failing
+            && draw(FAILS) < share
+        {
+            request.own = Some((request.cpu, request.wait));
+            (request.outcome, request.cpu, request.wait) = (Outcome::Failed, cpu, 0.0);
         }
         if task.in_service >= task.workers {
             let most =
