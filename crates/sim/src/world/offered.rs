@@ -57,14 +57,14 @@ impl World<'_> {
             (sent > 0).then(|| home as f64 / sent as f64)
         };
         let all: Vec<(f64, &Window)> = self.measured().collect();
-        let last = &all[all.len().saturating_sub(LAST_WINDOWS)..];
-        for (name, share) in [("home_share", home(&all)), ("home_share_last", home(last))] {
+        let in_the_end = &all[all.len().saturating_sub(LAST_WINDOWS)..];
+        for (name, share) in [("home_share", home(&all)), ("home_share_last", home(in_the_end))] {
             if let Some(share) = share {
                 metrics.insert(name.to_owned(), share);
             }
         }
-        let least = all.iter().filter_map(|one| home(&[*one])).fold(1.0, f64::min);
-        metrics.insert("home_share_least".to_owned(), least);
+        let worst = all.iter().filter_map(|one| home(&[*one])).fold(1.0, f64::min);
+        metrics.insert("home_share_least".to_owned(), worst);
         let points = all.iter().filter_map(|one| Some((one.0, home(&[*one])?)));
         series.insert("home_share".to_owned(), points_of("share", points));
     }

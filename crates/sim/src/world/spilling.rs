@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::Rng;
 use evenkeel_core::client::{Reading, Shares, SharesLocal, Spill};
 use evenkeel_core::rng::hash2;
+use evenkeel_core::{Rng, Time};
 
 use super::World;
 use super::event::{Event, RequestId};
@@ -58,7 +58,7 @@ impl World<'_> {
             self.clients[part as usize].brain.freshen(now);
             self.pump_client(part);
         }
-        let next = spilling.brain.poll_timeout().map(|at| at.nanos()).filter(|&at| at < self.end());
+        let next = spilling.brain.poll_timeout().map(Time::nanos).filter(|&at| at < self.end());
         if let Some(at) = next {
             self.queue.push(at, Event::Spill(client));
         }

@@ -81,7 +81,9 @@ impl Client {
         }
         reading.failing = (answered > 0.0).then(|| failed / answered);
         let mut mean = Mean::default();
-        loads.iter().for_each(|&load| mean.add(Some(load)));
+        for &load in &loads {
+            mean.add(Some(load));
+        }
         loads.sort_by(f64::total_cmp);
         // A tenth may be fuller: one task with a neighbour must not close a cluster of a hundred.
         reading.load = loads.get((loads.len() * 9).div_ceil(10).saturating_sub(1)).copied();
