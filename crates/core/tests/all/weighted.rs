@@ -174,6 +174,7 @@ fn a_client_that_starts_with_all_its_backends_favours_none() {
 #[test]
 fn one_that_was_not_heard_of_lately_is_checked_as_far_as_requests_pay_for_it() {
     let mut fixture = Fixture::new(with(plain()), 6, 7);
+    fixture.client.handle_timeout(after(1));
     for number in 0..6 {
         fixture.client.handle_report(after(u64::from(number)), id(number), &report(0.5, 100.0, 0.0));
     }

@@ -169,7 +169,7 @@ fn correct(
     let passed = passed.as_secs_f64();
     // After a pause no more than what half of the deviation asks for.
     let gain = (config.correction * passed).min(STEP_MOST);
-    let leak = (LEAK * passed).min(STEP_MOST);
+    let leak = gain * LEAK;
     for (one, heard) in backends.iter_mut().zip(heard) {
         if let Some(utilization) = counts(one, heard) {
             let deviation = ((utilization - mean) / mean).clamp(-DEVIATION_MOST, DEVIATION_MOST);
@@ -199,8 +199,9 @@ const SLOW_START_LEAST: f64 = 0.1;
 /// The most of a deviation that one step corrects; more would overshoot.
 const STEP_MOST: f64 = 0.5;
 const DEVIATION_MOST: f64 = 0.5;
-/// What a second takes off a correction: those of overlapping clients are not unique, and would drift.
-const LEAK: f64 = 0.002;
+/// How much of a correction goes by itself, as a share of the gain: those of overlapping clients are not unique, and would
+/// drift. It leaves a hundredth of the correction as a deviation.
+const LEAK: f64 = 0.01;
 /// Subsets of random size leave backends with up to four times the clients of others.
 const CORRECTION_MOST: f64 = 8.0;
 /// A hundredth of the mean is enough to hear of it.
