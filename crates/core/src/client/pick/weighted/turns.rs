@@ -1,8 +1,9 @@
 //! Dealing by weight: each comes by in every round, and takes its turn in as many rounds as its weight says.
 //!
-//! The largest weight takes every turn, one of half of it every second, and so on, evenly spread: turn number `n` of one
-//! with share `s` is taken when `n · s` has just passed a whole number. It needs no state but the round, which each thread
-//! counts for itself; a pick takes as many looks as the largest weight is above the mean one.
+//! The largest weight takes every turn, one of half of it every second or so, evenly spread: turn `n` of one with share `s`
+//! is taken when point `n` of a sequence that fills the unit interval evenly lies below `s`. So there is no state but the
+//! round, which each thread counts for itself, and a weight that changes a little changes few turns. A pick takes as many
+//! looks as the largest weight is above the mean one.
 
 /// The share of its turns that each position takes.
 #[derive(Debug, Default)]
@@ -43,18 +44,18 @@ impl Turns {
     }
 }
 
-/// Whether the multiples of the share passed a whole number with this round.
+/// Whether the point of this round and position lies below the share.
 #[inline]
 fn takes(share: u32, round: u32, position: usize) -> bool {
-    // Positions begin at different places, or all of one weight would take their turns in the same rounds.
-    let phase = (position as u32).wrapping_mul(GOLDEN);
-    round.wrapping_mul(share).wrapping_add(phase) < share
+    round.wrapping_mul(BY_ROUND).wrapping_add((position as u32).wrapping_mul(BY_POSITION)) < share
 }
 
 /// The largest share: all turns but one in 2^32.
 const WHOLE: f64 = u32::MAX as f64;
-/// 2^32 over the golden ratio: multiples of it are spread evenly however many there are.
-const GOLDEN: u32 = 0x9e37_79b9;
+/// 2^32 over the plastic number and over its square: multiples of both fill the unit interval evenly, along either and
+/// along both, so equal weights do not take their turns in the same rounds.
+const BY_ROUND: u32 = 0xc13f_a9a9;
+const BY_POSITION: u32 = 0x91e1_0da6;
 
 #[cfg(test)]
 mod tests {
