@@ -80,7 +80,7 @@ fn at_quantile_zero_latency_is_not_looked_at() {
 
 #[test]
 fn one_that_was_used_often_is_left_until_it_is_heard_of_again() {
-    let mut fixture = Fixture::new(with(PrequalConfig::default()), 3, 4);
+    let mut fixture = Fixture::new(with(PrequalConfig { uses_most: 2, ..PrequalConfig::default() }), 3, 4);
     told(&mut fixture, after(0), &[(0, 5), (50, 5), (60, 5)]);
     let picked: Vec<u64> = (0..4).map(|_| pick(&mut fixture, after(60)).0).collect();
     assert_eq!(picked, [0, 0, 1, 1]);
@@ -93,7 +93,7 @@ fn one_that_was_used_often_is_left_until_it_is_heard_of_again() {
 
 #[test]
 fn uses_are_remembered_when_the_pool_is_remade_and_backends_come() {
-    let mut fixture = Fixture::new(with(PrequalConfig::default()), 3, 5);
+    let mut fixture = Fixture::new(with(PrequalConfig { uses_most: 2, ..PrequalConfig::default() }), 3, 5);
     told(&mut fixture, after(0), &[(0, 5), (50, 5), (60, 5)]);
     assert_eq!([pick(&mut fixture, after(60)), pick(&mut fixture, after(60))], [id(0), id(0)]);
 

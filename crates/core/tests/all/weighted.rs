@@ -291,7 +291,10 @@ fn bad_settings_are_refused_by_name() {
         change(&mut settings.pick.weighted);
         settings.check().unwrap_err().to_string()
     };
-    assert_eq!(refused(|one| one.correction = 0.6), "weighted.correction = 0.6 is not possible: must be from 0.0 to 0.5");
+    assert_eq!(
+        refused(|one| one.correction = 0.6),
+        "weighted.correction = 0.6 is not possible: must be from 0.0 to 0.5"
+    );
     assert!(refused(|one| one.every = Duration::ZERO).starts_with("weighted.every = 0ns"));
     assert!(refused(|one| one.blackout = Duration::from_secs(61)).starts_with("weighted.blackout"));
     assert!(refused(|one| one.expiry = Duration::ZERO).starts_with("weighted.expiry"));

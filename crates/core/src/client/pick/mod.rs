@@ -120,13 +120,8 @@ impl PolicyName {
     ];
 
     /// Those that [`PolicyName::build`] builds.
-    pub const BUILT: [PolicyName; 5] = [
-        PolicyName::RoundRobin,
-        PolicyName::LeastLoaded,
-        PolicyName::P2c,
-        PolicyName::Weighted,
-        PolicyName::Prequal,
-    ];
+    pub const BUILT: [PolicyName; 5] =
+        [PolicyName::RoundRobin, PolicyName::LeastLoaded, PolicyName::P2c, PolicyName::Weighted, PolicyName::Prequal];
 
     /// The name everywhere.
     pub const fn as_str(self) -> &'static str {

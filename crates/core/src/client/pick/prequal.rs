@@ -29,7 +29,7 @@ pub struct PrequalConfig {
     pub pool: u32,
     /// How long what a backend said counts. Default 1 s.
     pub expiry: Duration,
-    /// How often a backend is picked until it is heard of again. Default 2.
+    /// How often a backend is picked until it is heard of again. More lets clients go to the same ones together. Default 1.
     pub uses_most: u32,
     /// The quantile of requests in flight in the pool from which on a backend is hot, and its latency not looked at. Higher
     /// lets latency decide more often; 0 never. Default 0.84.
@@ -44,7 +44,7 @@ impl Default for PrequalConfig {
             every: Duration::from_millis(50),
             pool: 16,
             expiry: Duration::from_secs(1),
-            uses_most: 2,
+            uses_most: 1,
             hot_quantile: 0.84,
             tie: 0.25,
         }
@@ -68,12 +68,14 @@ impl PrequalConfig {
 pub struct Prequal {
     config: PrequalConfig,
     pool: Pool,
+    /// Until the next one.
+    lasts: Duration,
 }
 
 impl Prequal {
     /// Has heard of nobody.
     pub fn new(config: PrequalConfig) -> Self {
-        Prequal { config, pool: Pool::default() }
+        Prequal { lasts: config.every, config, pool: Pool::default() }
     }
 }
 
@@ -92,11 +94,13 @@ impl Policy for Prequal {
     }
 
     fn refit_period(&self) -> Option<Duration> {
-        Some(self.config.every)
+        Some(self.lasts)
     }
 
-    fn refit(&self, now: Time, among: &Candidates<'_>, _rng: &mut Rng) -> Option<Arc<dyn Policy>> {
-        Some(Arc::new(Prequal { config: self.config.clone(), pool: self.pool.after(now, among, &self.config) }))
+    fn refit(&self, now: Time, among: &Candidates<'_>, rng: &mut Rng) -> Option<Arc<dyn Policy>> {
+        // Clients that ask together hear the same, and go to the same backends together.
+        let lasts = self.config.every.mul_f64(0.5 + rng.unit());
+        Some(Arc::new(Prequal { config: self.config.clone(), pool: self.pool.after(now, among, &self.config), lasts }))
     }
 
     fn wants_checked(&self, now: Time, among: &Candidates<'_>, budget: usize, rng: &mut Rng) -> Vec<BackendId> {

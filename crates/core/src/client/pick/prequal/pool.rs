@@ -178,7 +178,8 @@ impl Pool {
             places.get_or_insert_with(index).get(&backend).copied()
         };
         let processors = |position| among.report(position).and_then(|(_, report)| report.processors);
-        let are_known = (0..among.len()).all(|position| processors(position).is_some() || among.probe(position).is_none());
+        let are_known =
+            (0..among.len()).all(|position| processors(position).is_some() || among.probe(position).is_none());
         let each = (0..among.len()).filter_map(|position| {
             let backend = among.backend(position)?;
             let at_its_place = self.backends.get(position).filter(|one| one.backend == backend);
