@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use evenkeel::ChannelConfig;
-use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
+use evenkeel_core::client::pick::{LevelConfig, PickConfig, PrequalConfig, SCAN_MAX, WINDOW, WeightedConfig};
 use evenkeel_core::client::{
     BackoffConfig, ChecksConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
 };
@@ -65,7 +65,7 @@ fn check(table: &str, code: &BTreeMap<&'static str, String>) -> Vec<Finding> {
 
 /// Every field by name: a field that is added does not compile until it is listed here.
 fn defaults() -> BTreeMap<&'static str, String> {
-    let ClientConfig { subset, policy, flow, errors, backoff, idle, checks, probes, throttle } =
+    let ClientConfig { subset, policy, pick, flow, errors, backoff, idle, checks, probes, throttle } =
         ClientConfig::default();
     let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
     let FlowConfig { active_max, streams_max } = flow;
@@ -128,9 +128,30 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("request.lot", lot.0.to_string()),
         ("request.method", method.0.to_string()),
     ]);
+    settings.extend(picking(&pick));
     settings.extend(throttling(&throttle));
     settings.extend(admitting(&admission));
     settings
+}
+
+fn picking(pick: &PickConfig) -> [(&'static str, String); 12] {
+    let PickConfig { weighted, prequal, level: LevelConfig {} } = pick;
+    let WeightedConfig { every, blackout, expiry, error_penalty, slow_start, correction } = weighted;
+    let PrequalConfig { every: pool_every, pool, expiry: pool_expiry, uses_most, hot_quantile, tie } = prequal;
+    [
+        ("client.pick.weighted.every", format!("{every:?}")),
+        ("client.pick.weighted.blackout", format!("{blackout:?}")),
+        ("client.pick.weighted.expiry", format!("{expiry:?}")),
+        ("client.pick.weighted.error_penalty", error_penalty.to_string()),
+        ("client.pick.weighted.slow_start", format!("{slow_start:?}")),
+        ("client.pick.weighted.correction", correction.to_string()),
+        ("client.pick.prequal.every", format!("{pool_every:?}")),
+        ("client.pick.prequal.pool", pool.to_string()),
+        ("client.pick.prequal.expiry", format!("{pool_expiry:?}")),
+        ("client.pick.prequal.uses_most", uses_most.to_string()),
+        ("client.pick.prequal.hot_quantile", hot_quantile.to_string()),
+        ("client.pick.prequal.tie", tie.to_string()),
+    ]
 }
 
 fn throttling(throttle: &ThrottleConfig) -> [(&'static str, String); 5] {

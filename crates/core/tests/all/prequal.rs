@@ -185,11 +185,11 @@ fn probes_go_to_those_not_just_heard_of_as_far_as_requests_pay_for_it() {
     for _ in 0..8 {
         pick(&mut fixture, after(0));
     }
-    fixture.client.handle_timeout(after(50));
-    for number in 0..5 {
-        fixture.client.handle_report(after(90), id(number), &report(1, 5));
-    }
     fixture.client.handle_timeout(after(100));
+    for number in 0..5 {
+        fixture.client.handle_report(after(190), id(number), &report(1, 5));
+    }
+    fixture.client.handle_timeout(after(200));
 
     let mut asked: Vec<BackendId> = std::iter::from_fn(|| fixture.client.poll_action())
         .map(|action| match action {

@@ -141,6 +141,25 @@ fn a_backend_that_is_hardly_used_is_not_believed_to_be_able_to_do_anything() {
 }
 
 #[test]
+fn work_that_waits_takes_weight_off_as_long_as_it_waits() {
+    let mut fixture = Fixture::new(with(plain()), 2, 4);
+    let told = |fixture: &mut Fixture, at, runnable| {
+        for (number, runnable) in [(0, 4.0), (1, runnable)] {
+            let said = LoadReport { runnable: Some(runnable), processors: Some(4.0), ..report(1.0, 100.0, 0.0) };
+            fixture.client.handle_report(after(at), id(number), &said);
+        }
+        refit(fixture, after(at));
+        weight_of(fixture, after(at), 1).0 / weight_of(fixture, after(at), 0).0
+    };
+    assert!((told(&mut fixture, 1, 4.0) - 1.0).abs() < 1e-6, "all that runs has a processor");
+    // 100 requests at 100 a second are a second of all processors: a fifth less for four seconds.
+    assert!((told(&mut fixture, 2, 104.0) - 0.8).abs() < 1e-4);
+    assert_eq!(weight_of(&fixture, after(2), 1).1, "work waits there");
+    assert!((told(&mut fixture, 3, 90_004.0) - 0.5).abs() < 1e-4, "never less than half");
+    assert!((told(&mut fixture, 4, 4.0) - 1.0).abs() < 1e-6, "it is done");
+}
+
+#[test]
 fn a_fresh_or_restarted_backend_comes_to_its_weight_in_a_straight_line() {
     let settings = WeightedConfig { slow_start: Duration::from_secs(10), ..plain() };
     let mut fixture = Fixture::new(with(settings), 4, 5);

@@ -38,6 +38,8 @@ struct Heard {
     capability: f64,
     /// With errors as use.
     utilization: f64,
+    /// Seconds that it needs for what waits for a processor there.
+    backlog: f64,
 }
 
 impl Learned {
@@ -51,7 +53,12 @@ impl Learned {
         let mean = heard.iter().flatten().map(|one| one.capability).sum::<f64>() / known.max(1.0);
         for (position, (one, heard)) in backends.iter_mut().zip(&heard).enumerate() {
             let (capability, why) = match heard {
-                Ok(heard) if mean > 0.0 => (heard.capability / mean, "what it answers for what it uses"),
+                Ok(heard) if mean > 0.0 => {
+                    let relief = heard.relief(config);
+                    let why =
+                        if relief < RELIEF_NAMED { "work waits there" } else { "what it answers for what it uses" };
+                    (heard.capability / mean * relief, why)
+                }
                 Ok(_) => (1.0, "nobody answers well: all equal"),
                 Err(why) => (1.0, *why),
             };
@@ -100,6 +107,18 @@ impl Learned {
     }
 }
 
+impl Heard {
+    /// The share of its weight that lets it work off what waits there, over some of our periods: a full backend looks no
+    /// fuller however much waits. Not part of the correction, which would still remember it when nothing waits any more.
+    fn relief(&self, config: &WeightedConfig) -> f64 {
+        if self.age > CORRECTED_WITHIN {
+            return 1.0;
+        }
+        let over = (2 * config.every).max(RELIEF_OVER).as_secs_f64();
+        (1.0 / (1.0 + self.backlog / over)).max(RELIEF_LEAST)
+    }
+}
+
 impl OfBackend {
     fn new(backend: BackendId) -> Self {
         let (usable_since, reports_since) = (Time::ZERO, None);
@@ -134,7 +153,9 @@ impl OfBackend {
         let eps = report.eps.unwrap_or(0.0).min(qps);
         let penalty = eps / qps * config.error_penalty;
         let utilization = report.utilization.unwrap_or(slow) + penalty;
-        Ok(Heard { age, capability: (qps - eps) / (slow + penalty), utilization })
+        // Those that wait for a processor, times what a request takes of all of them.
+        let waiting = report.runnable.zip(report.processors).map_or(0.0, |(runnable, all)| (runnable - all).max(0.0));
+        Ok(Heard { age, capability: (qps - eps) / (slow + penalty), utilization, backlog: waiting * slow / qps })
     }
 
     /// The share of its weight that it gets as a fresh one.
@@ -202,6 +223,11 @@ const DEVIATION_MOST: f64 = 0.5;
 /// How much of a correction goes by itself, as a share of the gain: those of overlapping clients are not unique, and would
 /// drift. It leaves a hundredth of the correction as a deviation.
 const LEAK: f64 = 0.01;
+/// Twice the time that utilization is a mean over.
+const RELIEF_OVER: Duration = Duration::from_secs(4);
+const RELIEF_LEAST: f64 = 0.5;
+/// Less than this much is a moment's chance.
+const RELIEF_NAMED: f64 = 0.9;
 /// Subsets of random size leave backends with up to four times the clients of others.
 const CORRECTION_MOST: f64 = 8.0;
 /// A hundredth of the mean is enough to hear of it.
