@@ -196,7 +196,8 @@ fn correct(
             let deviation = ((utilization - mean) / mean).clamp(-DEVIATION_MOST, DEVIATION_MOST);
             one.correction *= 1.0 - gain * deviation;
         }
-        one.correction += (1.0 - one.correction) * leak;
+        // In proportion, or small corrections would be pulled back by many times their size.
+        one.correction *= 1.0 + leak * (1.0 - one.correction) / one.correction.max(1.0);
     }
     let mean = backends.iter().map(|one| one.correction).sum::<f64>() / backends.len() as f64;
     for one in backends {
@@ -228,8 +229,9 @@ const RELIEF_OVER: Duration = Duration::from_secs(4);
 const RELIEF_LEAST: f64 = 0.5;
 /// Less than this much is a moment's chance.
 const RELIEF_NAMED: f64 = 0.9;
-/// Subsets of random size leave backends with up to four times the clients of others.
-const CORRECTION_MOST: f64 = 8.0;
+/// A client with much of the traffic may have to leave some of its backends nearly to the others: with 8 the hard world
+/// stayed at 1.23 max/min where it comes to 1.15 with this.
+const CORRECTION_MOST: f64 = 64.0;
 /// A hundredth of the mean is enough to hear of it.
 const WEIGHT_LEAST: f64 = 0.01;
-const WEIGHT_MOST: f64 = 10.0;
+const WEIGHT_MOST: f64 = 50.0;
