@@ -23,6 +23,15 @@ pub(crate) struct ReportCell {
     latency_us: AtomicU32,
 }
 
+/// What a policy that probes wants of a report.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Probe {
+    pub(crate) told: Time,
+    pub(crate) in_flight: f32,
+    /// Infinite where it is not known.
+    pub(crate) latency_us: f32,
+}
+
 impl ReportCell {
     /// Keeps what is not nonsense of `report`; says how many fields were. One that is a little older than the last is
     /// left; one that is much older comes from a clock that was set back.
@@ -58,6 +67,17 @@ impl ReportCell {
             latency: load(&self.latency_us).map(|micros| Duration::from_nanos((micros * 1e3) as u64)),
         };
         Some((Time::from_nanos(told), report))
+    }
+
+    /// When the last report was told, and the requests in flight and the latency it named: what a look at many backends
+    /// needs, in three loads.
+    #[inline]
+    pub(crate) fn probe(&self) -> Option<Probe> {
+        let told = self.told.load(Ordering::Acquire).checked_sub(1)?;
+        let in_flight = f32::from_bits(self.in_flight.load(Ordering::Relaxed));
+        let latency_us = f32::from_bits(self.latency_us.load(Ordering::Relaxed));
+        let latency_us = if latency_us.is_nan() { f32::INFINITY } else { latency_us };
+        (!in_flight.is_nan()).then_some(Probe { told: Time::from_nanos(told), in_flight, latency_us })
     }
 
     /// Forgets the last report: it was another backend's.

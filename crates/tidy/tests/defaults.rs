@@ -138,9 +138,24 @@ fn defaults() -> BTreeMap<&'static str, String> {
     settings
 }
 
-fn picking(pick: &PickConfig) -> Vec<(&'static str, String)> {
-    let PickConfig { weighted: WeightedConfig {}, prequal: PrequalConfig {}, level: LevelConfig {} } = pick;
-    Vec::new()
+fn picking(pick: &PickConfig) -> [(&'static str, String); 12] {
+    let PickConfig { weighted, prequal, level: LevelConfig {} } = pick;
+    let WeightedConfig { every, blackout, expiry, error_penalty, slow_start, correction } = weighted;
+    let PrequalConfig { every: pool_every, pool, expiry: pool_expiry, uses_most, hot_quantile, tie } = prequal;
+    [
+        ("client.pick.weighted.every", format!("{every:?}")),
+        ("client.pick.weighted.blackout", format!("{blackout:?}")),
+        ("client.pick.weighted.expiry", format!("{expiry:?}")),
+        ("client.pick.weighted.error_penalty", error_penalty.to_string()),
+        ("client.pick.weighted.slow_start", format!("{slow_start:?}")),
+        ("client.pick.weighted.correction", correction.to_string()),
+        ("client.pick.prequal.every", format!("{pool_every:?}")),
+        ("client.pick.prequal.pool", pool.to_string()),
+        ("client.pick.prequal.expiry", format!("{pool_expiry:?}")),
+        ("client.pick.prequal.uses_most", uses_most.to_string()),
+        ("client.pick.prequal.hot_quantile", hot_quantile.to_string()),
+        ("client.pick.prequal.tie", tie.to_string()),
+    ]
 }
 
 fn ejecting(eject: &EjectConfig) -> [(&'static str, String); 7] {

@@ -374,6 +374,8 @@ fn two_others(among: &Candidates<'_>, first: usize, rng: &mut Rng) -> [Option<us
 pub struct Local {
     /// Where the round goes on; a first one is drawn, so that threads and clients do not march in step.
     cursor: Option<u32>,
+    /// Which round it is, for policies in which not everybody has a turn in every one.
+    round: u32,
     /// What was seen when every candidate was full, for each kind.
     all_full: [Option<AllFull>; 2],
 }
@@ -401,6 +403,22 @@ impl Local {
     #[inline]
     pub fn advance_past(&mut self, position: usize) {
         self.cursor = Some(position as u32 + 1);
+    }
+
+    /// The position after the one that last took its turn, among `count`, and which round that is; both are drawn at first.
+    #[inline]
+    pub fn turn(&mut self, count: usize, rng: &mut Rng) -> (usize, u32) {
+        if self.cursor.is_none() {
+            self.round = rng.next_u64() as u32;
+        }
+        let cursor = *self.cursor.get_or_insert_with(|| rng.below(count as u32)) as usize;
+        if cursor < count { (cursor, self.round) } else { (0, self.round.wrapping_add(1)) }
+    }
+
+    /// The one at `position` took its turn in this round.
+    #[inline]
+    pub fn took_turn(&mut self, position: usize, round: u32) {
+        (self.cursor, self.round) = (Some(position as u32 + 1), round);
     }
 
     /// Whether this thread saw all full a moment ago and no full one has got room since.

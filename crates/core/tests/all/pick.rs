@@ -371,6 +371,9 @@ fn names_are_fixed_and_those_to_come_are_refused_by_name() {
         assert_eq!(name.build(&PickConfig::default()).is_ok(), PolicyName::BUILT.contains(&name));
     }
     let error = PolicyName::Level.build(&PickConfig::default()).unwrap_err().to_string();
-    assert_eq!(error, "policy = \"level\" is not possible: not built yet: use round_robin, least_loaded, p2c");
+    assert_eq!(
+        error,
+        "policy = \"level\" is not possible: not built yet: use round_robin, least_loaded, p2c, weighted, prequal"
+    );
     assert!("fastest".parse::<PolicyName>().unwrap_err().to_string().contains("round_robin, least_loaded"));
 }

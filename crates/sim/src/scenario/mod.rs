@@ -12,6 +12,7 @@ mod faults;
 mod goals;
 mod idle;
 mod parse;
+mod pick;
 mod places;
 mod policies;
 mod retry;
@@ -26,10 +27,11 @@ pub use check::SEEDS_MOST;
 pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Reach, Rhythm};
 pub(crate) use closest::closest;
 pub use error::BadScenario;
-use evenkeel_core::ThrottleConfig;
+use evenkeel_core::{ClientConfig, ThrottleConfig};
 pub use faults::{Fault, FaultKind};
 pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
 pub use idle::Idle;
+pub use pick::{PrequalSettings, ProbesSettings, WeightedSettings};
 pub(crate) use policies::ORACLE;
 pub use retry::RetrySettings;
 pub use selection::selection;
@@ -140,10 +142,27 @@ pub struct ClientSettings {
     pub hints: Switch,
     /// Whether backends are left out that fail where others do not. Default off, so that a scenario is about one thing.
     pub eject: Switch,
+    /// Settings of `weighted`.
+    pub weighted: WeightedSettings,
+    /// Settings of `prequal`.
+    pub prequal: PrequalSettings,
+    /// What policies may spend on probes.
+    pub probes: ProbesSettings,
 }
 
 impl ClientSettings {
-    pub(crate) fn throttling(&self) -> ThrottleConfig {
+    /// Gives a client's brain these settings.
+    pub(crate) fn put_into(&self, config: &mut ClientConfig) {
+        config.flow.active_max = self.active_max;
+        config.errors.half_life = self.error_half_life.get();
+        config.throttle = self.throttling();
+        config.eject.mode = self.eject.into();
+        self.weighted.put_into(config);
+        self.prequal.put_into(config);
+        self.probes.put_into(config);
+    }
+
+    fn throttling(&self) -> ThrottleConfig {
         ThrottleConfig {
             local: self.throttle.into(),
             hints: self.hints.into(),
@@ -204,6 +223,9 @@ impl Default for ClientSettings {
             throttle_window: core.throttle.window.into(),
             hints: Switch::On,
             eject: Switch::Off,
+            weighted: WeightedSettings::default(),
+            prequal: PrequalSettings::default(),
+            probes: ProbesSettings::default(),
         }
     }
 }

@@ -271,10 +271,7 @@ impl<'a> World<'a> {
         config.subset.algorithm = scenario.subset.algorithm.parse::<Algorithm>().ok();
         config.subset.client = Some(self.ordinal_of(number, service, cluster));
         config.subset.seed = self.dealing_seed();
-        config.flow.active_max = scenario.client.active_max;
-        config.errors.half_life = scenario.client.error_half_life.get();
-        config.throttle = scenario.client.throttling();
-        config.eject.mode = scenario.client.eject.into();
+        scenario.client.put_into(&mut config);
         config.retry = scenario.retry.config();
         scenario.idle.put_into(&mut config);
         config

@@ -4,6 +4,7 @@ use crate::client::backend::BackendId;
 use crate::client::errors::Forgetting;
 use crate::client::picker::Candidate;
 use crate::client::slots::Slot;
+use crate::report_cell::Probe;
 use crate::{LoadReport, RequestMeta, Time};
 
 /// The connected, willing backends of a subset, numbered from 0, as one request meets them.
@@ -85,6 +86,12 @@ impl<'a> Candidates<'a> {
     /// The candidate's last load report, and when it came.
     pub fn report(&self, position: usize) -> Option<(Time, LoadReport)> {
         self.slot(position)?.report.last()
+    }
+
+    /// What a policy that probes wants of the candidate's last report; `None` where it named no requests in flight.
+    #[inline]
+    pub(crate) fn probe(&self, position: usize) -> Option<Probe> {
+        self.slot(position)?.report.probe()
     }
 
     /// Counts a request in, unless the candidate is full.

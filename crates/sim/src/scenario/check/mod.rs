@@ -105,15 +105,14 @@ impl Scenario {
 impl super::ClientSettings {
     fn check(&self) -> Result<(), BadScenario> {
         let mut core = ClientConfig::default();
-        core.flow.active_max = self.active_max;
-        core.errors.half_life = self.error_half_life.get();
-        core.throttle = self.throttling();
+        self.put_into(&mut core);
         core.check().map_err(|bad| {
             let field = match bad.field {
-                "flow.active_max" => "client.active_max",
-                "throttle.k" => "client.k",
-                "throttle.window" => "client.throttle_window",
-                _ => "client.error_half_life",
+                "flow.active_max" => "client.active_max".to_owned(),
+                "throttle.k" => "client.k".to_owned(),
+                "throttle.window" => "client.throttle_window".to_owned(),
+                "errors.half_life" => "client.error_half_life".to_owned(),
+                of_policy => format!("client.{of_policy}"),
             };
             BadScenario::value(field, bad.value, bad.allowed)
         })

@@ -1,0 +1,200 @@
+//! The backends heard of last, and how one of them is chosen.
+
+use std::collections::BTreeMap;
+
+use super::{POOL_MOST, PrequalConfig};
+use crate::Time;
+use crate::client::backend::BackendId;
+use crate::client::pick::Candidates;
+use crate::report_cell::Probe;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Of these candidates, those that were heard of last when this was made.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    backends: Box<[OfBackend]>,
+    /// Positions of the pool, in the order of candidates.
+    positions: Box<[u32]>,
+    /// From so many requests in flight for each processor on a backend is hot.
+    hot: f32,
+}
+
+#[derive(Debug)]
+struct OfBackend {
+    backend: BackendId,
+    /// One over its processors; 1 for all where some did not say how many they have.
+    per_processor: f32,
+    uses: Uses,
+}
+
+/// How often a backend was picked since it last spoke: when that was, and the count, in one word.
+#[derive(Debug, Default)]
+struct Uses(AtomicU64);
+
+impl Uses {
+    #[inline]
+    fn since(&self, told: Time) -> u32 {
+        let word = self.0.load(Ordering::Relaxed);
+        if word >> COUNT_BITS == stamp(told) { (word & COUNT_MOST) as u32 } else { 0 }
+    }
+
+    /// Two threads may count as one where they meet at the first use after a report.
+    #[inline]
+    fn add(&self, told: Time) {
+        let word = self.0.load(Ordering::Relaxed);
+        if word >> COUNT_BITS != stamp(told) {
+            self.0.store(stamp(told) << COUNT_BITS | 1, Ordering::Relaxed);
+        } else if word & COUNT_MOST < COUNT_MOST / 2 {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn copied(&self) -> Uses {
+        Uses(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+fn stamp(told: Time) -> u64 {
+    told.nanos() << COUNT_BITS >> COUNT_BITS
+}
+
+/// What a pick sees of one that will do.
+#[derive(Clone, Copy)]
+struct Look {
+    position: usize,
+    /// Requests in flight for each processor.
+    load: f32,
+    latency_us: f32,
+    told: Time,
+}
+
+impl Pool {
+    /// The pool for these candidates now.
+    pub(super) fn after(&self, now: Time, among: &Candidates<'_>, config: &PrequalConfig) -> Pool {
+        let backends = self.still_there(among);
+        let heard = |position: usize| Some((position as u32, among.probe(position)?));
+        let is_fresh = |(_, probe): &(u32, Probe)| now.since(probe.told) <= config.expiry;
+        let mut heard: Vec<(u32, Probe)> = (0..among.len()).filter_map(heard).filter(is_fresh).collect();
+        let size = config.pool as usize;
+        if heard.len() > size {
+            heard.select_nth_unstable_by_key(size, |(_, probe)| std::cmp::Reverse(probe.told));
+            heard.truncate(size);
+        }
+        let mut loads: Vec<f32> = heard
+            .iter()
+            .map(|(position, probe)| probe.in_flight * backends[*position as usize].per_processor)
+            .collect();
+        loads.sort_by(f32::total_cmp);
+        let place = (loads.len() as f64 * config.hot_quantile) as usize;
+        let mut positions: Box<[u32]> = heard.into_iter().map(|(position, _)| position).collect();
+        positions.sort_unstable();
+        Pool { backends, positions, hot: loads.get(place).copied().unwrap_or(0.0) }
+    }
+
+    /// The position of the best one; `None` where less than two will do. Those from `start` on come first among equals.
+    #[inline]
+    pub(super) fn pick(
+        &self,
+        now: Time,
+        among: &Candidates<'_>,
+        start: usize,
+        config: &PrequalConfig,
+    ) -> Option<usize> {
+        let mut looks = [Look { position: 0, load: 0.0, latency_us: 0.0, told: Time::ZERO }; POOL_MOST];
+        let mut count = 0;
+        let turn = self.positions.partition_point(|&position| (position as usize) < start);
+        for &position in self.positions[turn..].iter().chain(&self.positions[..turn]) {
+            if let Some(look) = self.look(now, among, position as usize, config) {
+                looks[count] = look;
+                count += 1;
+            }
+        }
+        let looks = &looks[..count];
+        if count < 2 {
+            return None;
+        }
+        let least = looks.iter().fold(f32::INFINITY, |least, look| least.min(look.load));
+        let best = self.best(looks, least, config.tie as f32);
+        self.backends[best.position].uses.add(best.told);
+        Some(best.position)
+    }
+
+    /// The fastest of those that are cold and near the least; the first of the least where there is none.
+    #[inline]
+    fn best(&self, looks: &[Look], least: f32, tie: f32) -> Look {
+        let most = least + tie;
+        let mut best: Option<Look> = None;
+        for look in looks.iter().filter(|look| look.load <= most) {
+            let is_better = best.is_none_or(|best| {
+                let are_cold = look.load < self.hot && best.load < self.hot;
+                if are_cold { look.latency_us < best.latency_us } else { look.load < best.load }
+            });
+            if is_better {
+                best = Some(*look);
+            }
+        }
+        best.unwrap_or(looks[0])
+    }
+
+    /// What is seen of the one at `position`, if it will do: it has room, spoke of late and was not used too often since.
+    #[inline]
+    fn look(&self, now: Time, among: &Candidates<'_>, position: usize, config: &PrequalConfig) -> Option<Look> {
+        let one = self.backends.get(position)?;
+        let own = among.in_flight(position)?;
+        let Probe { told, in_flight, latency_us } = among.probe(position)?;
+        let uses = one.uses.since(told);
+        if uses >= config.uses_most || now.since(told) > config.expiry {
+            return None;
+        }
+        // What this client knows to be there is there, whatever was said.
+        let requests = (in_flight + uses as f32).max(own as f32) + among.errors(now, position) as f32;
+        Some(Look { position, load: requests * one.per_processor, latency_us, told })
+    }
+
+    /// What a pick would think of it, and why.
+    pub(super) fn weight(
+        &self,
+        now: Time,
+        among: &Candidates<'_>,
+        position: usize,
+        config: &PrequalConfig,
+    ) -> (f64, &'static str) {
+        let is_same = |one: &OfBackend| Some(one.backend) == among.backend(position);
+        if !self.backends.get(position).is_some_and(is_same) || !self.positions.contains(&(position as u32)) {
+            return (0.0, "others were heard of later");
+        }
+        match self.look(now, among, position, config) {
+            None if !among.has_room(position) => (0.0, "at its limit of requests in flight"),
+            None => (0.0, "used or old since it was heard of"),
+            Some(look) if look.load < self.hot => (weight(look), "cold: few requests in flight, the faster of equals"),
+            Some(look) => (weight(look), "hot: many requests in flight for what others have"),
+        }
+    }
+
+    fn still_there(&self, among: &Candidates<'_>) -> Box<[OfBackend]> {
+        let mut places: Option<BTreeMap<BackendId, usize>> = None;
+        let mut place_of = |backend| {
+            let index = || self.backends.iter().zip(0..).map(|(one, place)| (one.backend, place)).collect();
+            places.get_or_insert_with(index).get(&backend).copied()
+        };
+        let processors = |position| among.report(position).and_then(|(_, report)| report.processors);
+        let are_known =
+            (0..among.len()).all(|position| processors(position).is_some() || among.probe(position).is_none());
+        let each = (0..among.len()).filter_map(|position| {
+            let backend = among.backend(position)?;
+            let at_its_place = self.backends.get(position).filter(|one| one.backend == backend);
+            let known = at_its_place.or_else(|| self.backends.get(place_of(backend)?));
+            let uses = known.map(|one| one.uses.copied()).unwrap_or_default();
+            let processors = processors(position).filter(|_| are_known).unwrap_or(1.0);
+            Some(OfBackend { backend, per_processor: 1.0 / processors as f32, uses })
+        });
+        each.collect()
+    }
+}
+
+fn weight(look: Look) -> f64 {
+    1.0 / (1.0 + f64::from(look.load))
+}
+
+const COUNT_BITS: u32 = 16;
+const COUNT_MOST: u64 = (1 << COUNT_BITS) - 1;

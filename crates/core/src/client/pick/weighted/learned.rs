@@ -1,0 +1,237 @@
+//! What `weighted` thinks of each backend, from its reports.
+//!
+//! A weight is a capability (of those whose reports count, else their mean), times what the loop on utilization has made
+//! of it, less for fresh backends and for those that failed us a moment ago.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::WeightedConfig;
+use crate::client::backend::BackendId;
+use crate::client::pick::Candidates;
+use crate::{LoadReport, Time};
+
+/// Everything that was learned, in the order of the candidates it was learned of.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    backends: Box<[OfBackend]>,
+    at: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OfBackend {
+    backend: BackendId,
+    usable_since: Time,
+    /// When the reports that still count began.
+    reports_since: Option<Time>,
+    /// What utilization has made of its weight.
+    correction: f64,
+    weight: f64,
+    why: &'static str,
+}
+
+/// What a report says, where it counts.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    age: Duration,
+    /// Successes a second for a whole utilization.
+    capability: f64,
+    /// With errors as use.
+    utilization: f64,
+    /// Seconds that it needs for what waits for a processor there.
+    backlog: f64,
+}
+
+impl Learned {
+    /// What is thought now, after what was thought before.
+    pub(super) fn after(&self, now: Time, among: &Candidates<'_>, config: &WeightedConfig) -> Learned {
+        let mut backends: Vec<OfBackend> = self.still_there(among);
+        let heard: Vec<Result<Heard, &'static str>> =
+            (0..).zip(&mut backends).map(|(position, one)| one.hear(now, among.report(position), config)).collect();
+        correct(&mut backends, &heard, now, now.since(self.at), config);
+        let known = heard.iter().flatten().count() as f64;
+        let mean = heard.iter().flatten().map(|one| one.capability).sum::<f64>() / known.max(1.0);
+        for (position, (one, heard)) in backends.iter_mut().zip(&heard).enumerate() {
+            let (capability, why) = match heard {
+                Ok(heard) if mean > 0.0 => {
+                    let relief = heard.relief(config);
+                    let why =
+                        if relief < RELIEF_NAMED { "work waits there" } else { "what it answers for what it uses" };
+                    (heard.capability / mean * relief, why)
+                }
+                Ok(_) => (1.0, "nobody answers well: all equal"),
+                Err(why) => (1.0, *why),
+            };
+            let fresh = one.fresh_share(now, config);
+            let errors = among.errors(now, position);
+            one.weight = capability * one.correction * fresh / (1.0 + f64::from(errors));
+            one.why = match (errors, fresh < 1.0) {
+                (1.., _) => "it failed a moment ago",
+                (0, true) => "slow start",
+                (0, false) => why,
+            };
+        }
+        bound(&mut backends);
+        Learned { backends: backends.into_boxed_slice(), at: now }
+    }
+
+    /// Of which at least one is above 0.
+    pub(super) fn weights(&self) -> impl ExactSizeIterator<Item = f64> + Clone {
+        self.backends.iter().map(|one| one.weight)
+    }
+
+    /// The weight of one, with a mean of 1 over all, and why.
+    pub(super) fn of(&self, position: usize, backend: BackendId) -> Option<(f64, &'static str)> {
+        let one = self.backends.get(position).filter(|one| one.backend == backend)?;
+        Some((one.weight, one.why))
+    }
+
+    fn still_there(&self, among: &Candidates<'_>) -> Vec<OfBackend> {
+        let mut places: Option<BTreeMap<BackendId, usize>> = None;
+        let mut place_of = |backend| {
+            let index = || self.backends.iter().zip(0..).map(|(one, place)| (one.backend, place)).collect();
+            places.get_or_insert_with(index).get(&backend).copied()
+        };
+        let each = (0..among.len()).filter_map(|position| {
+            let (backend, usable_since) = (among.backend(position)?, among.usable_since(position)?);
+            let at_its_place = self.backends.get(position).filter(|one| one.backend == backend);
+            let known = at_its_place.or_else(|| self.backends.get(place_of(backend)?)).copied();
+            let mut one = known.unwrap_or_else(|| OfBackend::new(backend));
+            if one.usable_since != usable_since {
+                // Perhaps another process: what it said before is no news of this one.
+                (one.usable_since, one.reports_since) = (usable_since, None);
+            }
+            Some(one)
+        });
+        each.collect()
+    }
+}
+
+impl Heard {
+    /// The share of its weight that lets it work off what waits there, over some of our periods: a full backend looks no
+    /// fuller however much waits. Not part of the correction, which would still remember it when nothing waits any more.
+    fn relief(&self, config: &WeightedConfig) -> f64 {
+        if self.age > CORRECTED_WITHIN {
+            return 1.0;
+        }
+        let over = (2 * config.every).max(RELIEF_OVER).as_secs_f64();
+        (1.0 / (1.0 + self.backlog / over)).max(RELIEF_LEAST)
+    }
+}
+
+impl OfBackend {
+    fn new(backend: BackendId) -> Self {
+        let (usable_since, reports_since) = (Time::ZERO, None);
+        OfBackend { backend, usable_since, reports_since, correction: 1.0, weight: 1.0, why: "" }
+    }
+
+    /// What its last report says, or why that does not count.
+    fn hear(
+        &mut self,
+        now: Time,
+        last: Option<(Time, LoadReport)>,
+        config: &WeightedConfig,
+    ) -> Result<Heard, &'static str> {
+        let (told, report) =
+            last.filter(|(told, _)| *told >= self.usable_since).ok_or("no report yet: the mean of the others")?;
+        let age = now.since(told);
+        if age > config.expiry {
+            self.reports_since = None;
+            return Err("no report for long: the mean of the others");
+        }
+        let since = *self.reports_since.get_or_insert(told);
+        if now.since(since) < config.blackout {
+            return Err("first reports: the mean of the others");
+        }
+        let slow = report.utilization_slow.or(report.utilization);
+        let (Some(slow), Some(qps)) = (slow, report.qps.filter(|qps| *qps > 0.0)) else {
+            return Err("it does not say what it does: the mean of the others");
+        };
+        if slow < UTILIZATION_LEAST {
+            return Err("hardly used: the mean of the others");
+        }
+        let eps = report.eps.unwrap_or(0.0).min(qps);
+        let penalty = eps / qps * config.error_penalty;
+        let utilization = report.utilization.unwrap_or(slow) + penalty;
+        // Those that wait for a processor, times what a request takes of all of them.
+        let waiting = report.runnable.zip(report.processors).map_or(0.0, |(runnable, all)| (runnable - all).max(0.0));
+        Ok(Heard { age, capability: (qps - eps) / (slow + penalty), utilization, backlog: waiting * slow / qps })
+    }
+
+    /// The share of its weight that it gets as a fresh one.
+    fn fresh_share(&self, now: Time, config: &WeightedConfig) -> f64 {
+        let passed = now.since(self.usable_since);
+        if passed >= config.slow_start {
+            return 1.0;
+        }
+        (passed.as_secs_f64() / config.slow_start.as_secs_f64()).max(SLOW_START_LEAST)
+    }
+}
+
+/// Moves each correction against its backend's deviation from the mean utilization.
+fn correct(
+    backends: &mut [OfBackend],
+    heard: &[Result<Heard, &'static str>],
+    now: Time,
+    passed: Duration,
+    config: &WeightedConfig,
+) {
+    // One that is not at its full weight yet has its reason to be used less.
+    let counts = |one: &OfBackend, heard: &Result<Heard, &'static str>| {
+        let heard = heard.ok().filter(|heard| heard.age < CORRECTED_WITHIN)?;
+        (one.fresh_share(now, config) >= 1.0).then_some(heard.utilization)
+    };
+    let counted = || backends.iter().zip(heard).filter_map(|(one, heard)| counts(one, heard));
+    let (sum, count) = counted().fold((0.0, 0_u32), |(sum, count), utilization| (sum + utilization, count + 1));
+    if count < 2 || config.correction <= 0.0 {
+        return;
+    }
+    let mean = (sum / f64::from(count)).max(UTILIZATION_LEAST);
+    let passed = passed.as_secs_f64();
+    // After a pause no more than what half of the deviation asks for.
+    let gain = (config.correction * passed).min(STEP_MOST);
+    let leak = gain * LEAK;
+    for (one, heard) in backends.iter_mut().zip(heard) {
+        if let Some(utilization) = counts(one, heard) {
+            let deviation = ((utilization - mean) / mean).clamp(-DEVIATION_MOST, DEVIATION_MOST);
+            one.correction *= 1.0 - gain * deviation;
+        }
+        // In proportion, or small corrections would be pulled back by many times their size.
+        one.correction *= 1.0 + leak * (1.0 - one.correction) / one.correction.max(1.0);
+    }
+    let mean = backends.iter().map(|one| one.correction).sum::<f64>() / backends.len() as f64;
+    for one in backends {
+        one.correction = (one.correction / mean).clamp(1.0 / CORRECTION_MOST, CORRECTION_MOST);
+    }
+}
+
+/// A mean of 1, nobody without a turn, and nobody with nearly all of them.
+fn bound(backends: &mut [OfBackend]) {
+    let mean = backends.iter().map(|one| one.weight).sum::<f64>() / backends.len().max(1) as f64;
+    for one in backends {
+        one.weight = if mean > 0.0 { (one.weight / mean).clamp(WEIGHT_LEAST, WEIGHT_MOST) } else { 1.0 };
+    }
+}
+
+/// Reports as old as this say nothing of now; their utilization is a mean over 2 s.
+pub(super) const CORRECTED_WITHIN: Duration = Duration::from_secs(5);
+/// Below a twentieth what a backend uses is mostly not for requests.
+const UTILIZATION_LEAST: f64 = 0.05;
+const SLOW_START_LEAST: f64 = 0.1;
+/// The most of a deviation that one step corrects; more would overshoot.
+const STEP_MOST: f64 = 0.5;
+const DEVIATION_MOST: f64 = 0.5;
+/// How much of a correction goes by itself, as a share of the gain: those of overlapping clients are not unique, and would
+/// drift. It leaves a hundredth of the correction as a deviation.
+const LEAK: f64 = 0.01;
+/// Twice the time that utilization is a mean over.
+const RELIEF_OVER: Duration = Duration::from_secs(4);
+const RELIEF_LEAST: f64 = 0.5;
+/// Less than this much is a moment's chance.
+const RELIEF_NAMED: f64 = 0.9;
+/// A client with much of the traffic may have to leave some of its backends nearly to the others: with 8 the hard world
+/// stayed at 1.23 max/min where it comes to 1.15 with this.
+const CORRECTION_MOST: f64 = 64.0;
+/// A hundredth of the mean is enough to hear of it.
+const WEIGHT_LEAST: f64 = 0.01;
+const WEIGHT_MOST: f64 = 50.0;
