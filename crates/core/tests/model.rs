@@ -194,7 +194,8 @@ fn requests_counted_by_two_threads_are_both_counted() {
         thread.join().unwrap();
 
         // Two refusals are enough to refuse two of three; had one been lost, none would be.
-        let refused = (0..20).filter(|&seed| {
+        // Few, or there are more steps than the checker follows.
+        let refused = (0..10).filter(|&seed| {
             let begun = picker.begin(&mut local, NOW, &RequestMeta::default(), &mut Rng::from_seed(seed));
             begun.map(|ticket| picker.finish(NOW, ticket, Outcome::Cancelled, None)).is_err()
         });

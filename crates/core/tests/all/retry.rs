@@ -1,6 +1,7 @@
 //! Retries as a client decides on them (B12 to B15): who is tried again, where, how often, and why not.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Fixture, NOW, config, id, meta};
@@ -195,6 +196,27 @@ fn a_customer_that_is_refused_spends_its_own_budget() {
     assert_eq!([tried(1), tried(1), tried(2), tried(0)], [10, 0, 10, 10]);
     assert_eq!(tried(900), 1, "one that asks for the first time");
     assert_eq!(tried(901), 0, "those without a place of their own share one");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
+fn threads_do_not_spend_the_same_place_twice() {
+    let mut fixture = Fixture::new(settings(), 3, 1);
+    serve(&mut fixture, NOW, &meta(), 1_000);
+    let threads: Vec<_> = (0..4)
+        .map(|seed| {
+            let (picker, mut rng) = (Arc::clone(&fixture.picker), Rng::from_seed(seed));
+            let mut retry =
+                move || picker.again(NOW, &meta(), &mut Tries::default(), &fate(Outcome::Failed), &mut rng).is_ok();
+            std::thread::spawn(move || (0..1_000).filter(|_| retry()).count())
+        })
+        .collect();
+
+    let made: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+
+    assert_eq!(made, 100);
+    let counts = counts(&fixture, NOW);
+    assert_eq!((counts.made[Cause::Failed.index()], stopped(&counts, Stop::Budget)), (100, 3_900));
 }
 
 #[test]

@@ -239,19 +239,4 @@ mod tests {
         assert!(budget.take(9, 0.1));
         assert_eq!(budget.sums(9).retries, 1);
     }
-
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
-    fn threads_do_not_spend_the_same_place_twice() {
-        let budget = std::sync::Arc::new(Budget::default());
-        (0..1_000).for_each(|_| budget.on_request(3));
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                let budget = std::sync::Arc::clone(&budget);
-                std::thread::spawn(move || (0..1_000).filter(|_| budget.take(4, 0.1)).count())
-            })
-            .collect();
-        let taken: usize = threads.into_iter().map(|thread| thread.join().expect("it does not panic")).sum();
-        assert_eq!(taken, 100);
-    }
 }
