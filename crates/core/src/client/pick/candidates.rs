@@ -94,6 +94,15 @@ impl<'a> Candidates<'a> {
         self.slot(position)?.report.probe()
     }
 
+    /// The same with what this client has in flight there and its recent errors, at one look; `None` also where it is full.
+    #[inline]
+    pub(crate) fn probe_with_own(&self, now: Time, position: usize) -> Option<(Probe, u32, u32)> {
+        let slot = self.slot(position)?;
+        let probe = slot.report.probe()?;
+        let (active, streams) = slot.in_flight.counts_with_room(self.request.kind, self.limit)?;
+        Some((probe, active.saturating_add(streams), slot.errors.count(now, self.forgetting)))
+    }
+
     /// Counts a request in, unless the candidate is full.
     #[inline]
     pub(crate) fn try_start(&self, position: usize) -> bool {

@@ -61,11 +61,10 @@ fn stamp(told: Time) -> u64 {
 /// What a pick sees of one that will do.
 #[derive(Clone, Copy)]
 struct Look {
-    position: usize,
+    position: u32,
     /// Requests in flight for each processor.
     load: f32,
     latency_us: f32,
-    told: Time,
 }
 
 impl Pool {
@@ -100,23 +99,26 @@ impl Pool {
         start: usize,
         config: &PrequalConfig,
     ) -> Option<usize> {
-        let mut looks = [Look { position: 0, load: 0.0, latency_us: 0.0, told: Time::ZERO }; POOL_MOST];
+        let mut looks = [Look { position: 0, load: 0.0, latency_us: 0.0 }; POOL_MOST];
         let mut count = 0;
         let turn = self.positions.partition_point(|&position| (position as usize) < start);
-        for &position in self.positions[turn..].iter().chain(&self.positions[..turn]) {
-            if let Some(look) = self.look(now, among, position as usize, config) {
+        let mut least = f32::INFINITY;
+        let (before, from) = self.positions.split_at(turn);
+        for positions in [from, before] {
+            for &position in positions {
+                let Some(look) = self.look(now, among, position, config) else { continue };
                 looks[count] = look;
                 count += 1;
+                least = if look.load < least { look.load } else { least };
             }
         }
         let looks = &looks[..count];
         if count < 2 {
             return None;
         }
-        let least = looks.iter().fold(f32::INFINITY, |least, look| least.min(look.load));
-        let best = self.best(looks, least, config.tie as f32);
-        self.backends[best.position].uses.add(best.told);
-        Some(best.position)
+        let best = self.best(looks, least, config.tie as f32).position as usize;
+        self.backends[best].uses.add(among.probe(best)?.told);
+        Some(best)
     }
 
     /// The fastest of those that are cold and near the least; the first of the least where there is none.
@@ -138,17 +140,16 @@ impl Pool {
 
     /// What is seen of the one at `position`, if it will do: it has room, spoke of late and was not used too often since.
     #[inline]
-    fn look(&self, now: Time, among: &Candidates<'_>, position: usize, config: &PrequalConfig) -> Option<Look> {
-        let one = self.backends.get(position)?;
-        let own = among.in_flight(position)?;
-        let Probe { told, in_flight, latency_us } = among.probe(position)?;
+    fn look(&self, now: Time, among: &Candidates<'_>, position: u32, config: &PrequalConfig) -> Option<Look> {
+        let one = self.backends.get(position as usize)?;
+        let (Probe { told, in_flight, latency_us }, own, errors) = among.probe_with_own(now, position as usize)?;
         let uses = one.uses.since(told);
         if uses >= config.uses_most || now.since(told) > config.expiry {
             return None;
         }
         // What this client knows to be there is there, whatever was said.
-        let requests = (in_flight + uses as f32).max(own as f32) + among.errors(now, position) as f32;
-        Some(Look { position, load: requests * one.per_processor, latency_us, told })
+        let requests = (in_flight + uses as f32).max(own as f32) + errors as f32;
+        Some(Look { position, load: requests * one.per_processor, latency_us })
     }
 
     /// What a pick would think of it, and why.
@@ -163,7 +164,7 @@ impl Pool {
         if !self.backends.get(position).is_some_and(is_same) || !self.positions.contains(&(position as u32)) {
             return (0.0, "others were heard of later");
         }
-        match self.look(now, among, position, config) {
+        match self.look(now, among, position as u32, config) {
             None if !among.has_room(position) => (0.0, "at its limit of requests in flight"),
             None => (0.0, "used or old since it was heard of"),
             Some(look) if look.load < self.hot => (weight(look), "cold: few requests in flight, the faster of equals"),

@@ -230,7 +230,7 @@ const RELIEF_LEAST: f64 = 0.5;
 /// Less than this much is a moment's chance.
 const RELIEF_NAMED: f64 = 0.9;
 /// A client with much of the traffic may have to leave some of its backends nearly to the others: with 8 the hard world
-/// stayed at 1.23 max/min where it comes to 1.15 with this.
+/// stays at 1.23 max/min with one seed where it comes to 1.15 with this.
 const CORRECTION_MOST: f64 = 64.0;
 /// A hundredth of the mean is enough to hear of it.
 const WEIGHT_LEAST: f64 = 0.01;
