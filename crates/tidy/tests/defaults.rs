@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use evenkeel::ChannelConfig;
-use evenkeel_core::client::pick::{SCAN_MAX, WINDOW};
+use evenkeel_core::client::pick::{PickConfig, SCAN_MAX, WINDOW};
 use evenkeel_core::client::{
     BackoffConfig, ChecksConfig, ErrorsConfig, FlowConfig, IdleConfig, ProbesConfig, SubsetConfig,
 };
@@ -65,8 +65,9 @@ fn check(table: &str, code: &BTreeMap<&'static str, String>) -> Vec<Finding> {
 
 /// Every field by name: a field that is added does not compile until it is listed here.
 fn defaults() -> BTreeMap<&'static str, String> {
-    let ClientConfig { subset, policy, flow, errors, backoff, idle, checks, probes, throttle } =
+    let ClientConfig { subset, policy, pick, flow, errors, backoff, idle, checks, probes, throttle } =
         ClientConfig::default();
+    let PickConfig { weighted: _, prequal: _, level } = pick;
     let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
     let FlowConfig { active_max, streams_max } = flow;
     let ErrorsConfig { half_life } = errors;
@@ -84,6 +85,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("client.policy", policy.to_string()),
         ("client.least_loaded.scan_max", SCAN_MAX.to_string()),
         ("client.least_loaded.window", WINDOW.to_string()),
+        ("client.level.gain", level.gain.to_string()),
         ("client.subset.size", size.to_string()),
         ("client.subset.algorithm", none(algorithm.is_none())),
         ("client.subset.client", none(client.is_none())),

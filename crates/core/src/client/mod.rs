@@ -10,6 +10,7 @@ pub mod pick;
 
 mod errors;
 mod flow;
+mod glance;
 mod slots;
 
 mod backend;

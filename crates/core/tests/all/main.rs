@@ -8,6 +8,7 @@ mod admission;
 mod client;
 mod contract;
 mod idle;
+mod level;
 mod peers;
 mod pick;
 mod server;

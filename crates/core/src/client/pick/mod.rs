@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub use candidates::Candidates;
 pub use least_loaded::{LeastLoaded, SCAN_MAX, WINDOW};
-pub use level::LevelConfig;
+pub use level::{Level, LevelConfig};
 pub use p2c::PowerOfTwo;
 pub use prequal::PrequalConfig;
 pub use round_robin::RoundRobin;
@@ -120,7 +120,8 @@ impl PolicyName {
     ];
 
     /// Those that [`PolicyName::build`] builds.
-    pub const BUILT: [PolicyName; 3] = [PolicyName::RoundRobin, PolicyName::LeastLoaded, PolicyName::P2c];
+    pub const BUILT: [PolicyName; 4] =
+        [PolicyName::RoundRobin, PolicyName::LeastLoaded, PolicyName::P2c, PolicyName::Level];
 
     /// The name everywhere.
     pub const fn as_str(self) -> &'static str {
@@ -135,12 +136,13 @@ impl PolicyName {
     }
 
     /// The policy of this name; a name whose policy is still to come is refused.
-    pub fn build(self, _settings: &PickConfig) -> Result<Arc<dyn Policy>, InvalidConfig> {
+    pub fn build(self, settings: &PickConfig) -> Result<Arc<dyn Policy>, InvalidConfig> {
         match self {
             PolicyName::RoundRobin => Ok(Arc::new(RoundRobin)),
             PolicyName::LeastLoaded => Ok(Arc::new(LeastLoaded)),
             PolicyName::P2c => Ok(Arc::new(PowerOfTwo)),
-            PolicyName::Weighted | PolicyName::Prequal | PolicyName::Level => Err(InvalidConfig::new(
+            PolicyName::Level => Ok(Arc::new(Level::new(&settings.level))),
+            PolicyName::Weighted | PolicyName::Prequal => Err(InvalidConfig::new(
                 "policy",
                 self.as_str(),
                 format!("not built yet: use {}", PolicyName::BUILT.map(PolicyName::as_str).join(", ")),
