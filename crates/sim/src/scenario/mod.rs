@@ -20,9 +20,9 @@ mod set;
 mod span;
 mod words;
 
-pub use backends::{Backends, Machine, Neighbours, Warmup};
+pub use backends::{Backends, Background, Machine, Neighbours, Readings, Warmup};
 pub use check::SEEDS_MOST;
-pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Reach, Rhythm};
+pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Others, Reach, Rhythm};
 pub(crate) use closest::closest;
 pub use error::BadScenario;
 use evenkeel_core::ThrottleConfig;
@@ -134,6 +134,8 @@ pub struct ClientSettings {
     pub throttle_window: Span,
     /// Whether clients hold back by what backends say that they admit.
     pub hints: Switch,
+    /// How fast the policy `level` corrects uneven CPU.
+    pub level_gain: f64,
 }
 
 impl ClientSettings {
@@ -196,6 +198,7 @@ impl Default for ClientSettings {
             k: core.throttle.k,
             throttle_window: core.throttle.window.into(),
             hints: Switch::On,
+            level_gain: core.pick.level.gain,
         }
     }
 }

@@ -17,7 +17,7 @@ use evenkeel_core::{ClientConfig, Criticality};
 use range::{FACTOR_MOST, above_zero, any_time, count, known, mix, name, share, shares, some_time, speed, within};
 
 use super::error::BadScenario;
-use super::policies::{ORACLE, admissions, all};
+use super::policies::{ORACLE, admissions, all, of_core};
 use super::{Backends, Clients, Distribution, Idle, Layer, Method, Model, Network, Reach, Rhythm, Scenario, Span};
 
 impl Scenario {
@@ -121,11 +121,13 @@ impl super::ClientSettings {
         core.flow.active_max = self.active_max;
         core.errors.half_life = self.error_half_life.get();
         core.throttle = self.throttling();
+        core.pick.level.gain = self.level_gain;
         core.check().map_err(|bad| {
             let field = match bad.field {
                 "flow.active_max" => "client.active_max",
                 "throttle.k" => "client.k",
                 "throttle.window" => "client.throttle_window",
+                "level.gain" => "client.level_gain",
                 _ => "client.error_half_life",
             };
             BadScenario::value(field, bad.value, bad.allowed)
@@ -160,6 +162,10 @@ impl Clients {
         within("clients.zipf", self.zipf, 0.0, 10.0)?;
         some_time("clients.deadline", self.deadline)?;
         share("clients.foreign", self.foreign)?;
+        if let Some(others) = &self.others {
+            share("clients.others.share", others.share)?;
+            known("clients.others.policy", &others.policy, &of_core())?;
+        }
         share("clients.rare", self.rare)?;
         above_zero("clients.rarely", self.rarely, 1.0)?;
         self.rhythm.iter().enumerate().try_for_each(|(place, rhythm)| rhythm.check(&format!("clients.rhythm.{place}")))
@@ -226,6 +232,14 @@ impl Backends {
         if let Some(warmup) = &self.warmup {
             some_time(&field("warmup.lasts"), warmup.lasts)?;
             within(&field("warmup.speed"), warmup.speed, 1.0 / FACTOR_MOST, 1.0)?;
+        }
+        if let Some(background) = &self.background {
+            share(&field("background.share"), background.share)?;
+            within(&field("background.cpu"), background.cpu, 0.0, 0.99)?;
+        }
+        if let Some(readings) = &self.readings {
+            share(&field("readings.noise"), readings.noise)?;
+            share(&field("readings.bias"), readings.bias)?;
         }
         Ok(())
     }
