@@ -28,18 +28,18 @@ impl Glimpse {
 impl Glance {
     /// The backend works on `there` requests, `own` of which are this client's.
     pub(crate) fn keep(&self, now: Time, there: u32, own: u32) {
-        let others = (i64::from(there) - i64::from(own)).clamp(-OTHERS_MOST, OTHERS_MOST) as i32 as u32;
+        let others = (i64::from(there) - i64::from(own)).clamp(-OTHERS_MOST, OTHERS_MOST) as i32;
         // Never 0, which says that nothing was told.
         let told = ticks(now).max(1);
-        self.0.store(u64::from(told) << 32 | u64::from(others), Ordering::Relaxed);
+        self.0.store(u64::from(told) << 32 | u64::from(others.cast_unsigned()), Ordering::Relaxed);
     }
 
     /// What was told last, seen from `now` in ticks.
     #[inline]
     pub(crate) fn at(&self, now: u32) -> Glimpse {
         let word = self.0.load(Ordering::Relaxed);
-        let age = (now.wrapping_sub((word >> 32) as u32) as i32).max(0) as f32;
-        let seen = Glimpse { age, others: word as u32 as i32 as f32 };
+        let age = now.wrapping_sub((word >> 32) as u32).cast_signed().max(0) as f32;
+        let seen = Glimpse { age, others: (word as u32).cast_signed() as f32 };
         if word == 0 { Glimpse::NEVER } else { seen }
     }
 

@@ -191,7 +191,12 @@ fn at_least_zero(value: f32) -> f32 {
 fn look((now, ticks): (Time, u32), among: &Candidates<'_>, candidate: &Candidate) -> Option<Look> {
     let (own, errors) = among.look(now, candidate)?;
     let glimpse = candidate.counts.glance.at(ticks);
-    Some(Look { own: own as i32 as f32, errors: errors as i32 as f32, others: glimpse.others, age: glimpse.age })
+    Some(Look {
+        own: own.cast_signed() as f32,
+        errors: errors.cast_signed() as f32,
+        others: glimpse.others,
+        age: glimpse.age,
+    })
 }
 
 /// As many as a pick ever looks at.

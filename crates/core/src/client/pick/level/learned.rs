@@ -91,7 +91,9 @@ impl Learned {
         let mut found: Vec<Found> = (0..among.len()).filter_map(|place| find(now, among, place)).collect();
         // Where all are, it is the client that is new, and their readings are as good as ever.
         if found.iter().all(|one| one.is_new) {
-            found.iter_mut().for_each(|one| one.is_new = false);
+            for one in &mut found {
+                one.is_new = false;
+            }
         }
         self.is_awake = found.iter().any(|one| one.report.is_some());
         self.keep_marks(now, &found);
