@@ -22,7 +22,7 @@ use crate::plan::COUNT_MOST;
 pub struct ClientConfig {
     /// Which backends of the service this client uses.
     pub subset: SubsetConfig,
-    /// Who of them gets the next request. Default `least_loaded`.
+    /// Who of them gets the next request. Default `level`.
     pub policy: PolicyName,
     /// Settings of the policies that have some.
     pub pick: PickConfig,

@@ -25,7 +25,7 @@ pub use check::SEEDS_MOST;
 pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Others, Reach, Rhythm};
 pub(crate) use closest::closest;
 pub use error::BadScenario;
-use evenkeel_core::ThrottleConfig;
+use evenkeel_core::{PolicyName, ThrottleConfig};
 pub use faults::{Fault, FaultKind};
 pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
 pub use idle::Idle;
@@ -51,7 +51,7 @@ pub struct Scenario {
     pub settle: Span,
     /// Time over which the load of a task is a mean. Default 1 s.
     pub window: Span,
-    /// Who gets the next request: a policy of core, or a baseline of the laboratory. Default `least_loaded`.
+    /// Who gets the next request: a policy of core, or a baseline of the laboratory. Default `level`.
     pub policy: String,
     /// What a client that keeps failing holds back by itself. Default none; `envoy` is Envoy's admission control.
     pub admission: Option<String>,
@@ -159,7 +159,7 @@ impl Default for Scenario {
             duration: Span::from_secs(60),
             settle: Span::from_secs(10),
             window: Span::from_secs(1),
-            policy: "least_loaded".to_owned(),
+            policy: PolicyName::default().as_str().to_owned(),
             admission: None,
             subset: Subset::default(),
             client: ClientSettings::default(),

@@ -96,7 +96,6 @@ pub enum PolicyName {
     /// Each in turn.
     RoundRobin,
     /// In turn among those with the fewest requests in flight.
-    #[default]
     LeastLoaded,
     /// The less loaded of two drawn at random.
     P2c,
@@ -105,6 +104,7 @@ pub enum PolicyName {
     /// By probes of requests in flight and latency.
     Prequal,
     /// Queue estimate with correction of utilization.
+    #[default]
     Level,
 }
 
