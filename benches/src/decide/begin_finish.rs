@@ -12,20 +12,20 @@ use crate::rounds::Subject;
 pub(super) fn questions(backends: u32) -> Vec<String> {
     let situations = ["idle", "busy", "busy_reported", "busy_failing"];
     let of_policies =
-        PolicyName::BUILT.into_iter().flat_map(|policy| situations.map(|each| question(policy, backends, each)));
+        PolicyName::ALL.into_iter().flat_map(|policy| situations.map(|each| question(policy, backends, each)));
     of_policies.chain([harness_question(backends)]).collect()
 }
 
 pub(super) fn subjects(fleet: &mut Fleet, scale: Scale) -> Vec<Subject> {
     let backends = fleet.backends;
     let mut subjects = Vec::new();
-    for policy in PolicyName::BUILT {
+    for policy in PolicyName::ALL {
         subjects.push(idle(fleet, policy, scale));
         subjects.push(busy(fleet, policy, Manner::Served, "busy", scale));
     }
     if backends == EXTRAS_BACKENDS {
         // What they leave behind (reports, errors) is not for the others: a client of their own.
-        for policy in PolicyName::BUILT {
+        for policy in PolicyName::ALL {
             let mut apart = Fleet::new(backends, ACTIVE_MAX);
             subjects.push(busy(&mut apart, policy, Manner::Failing, "busy_failing", scale).noted("1 in 20 fails"));
         }

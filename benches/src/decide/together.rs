@@ -20,7 +20,7 @@ pub(super) fn questions(backends: u32) -> Vec<String> {
     if backends != TOGETHER_BACKENDS {
         return Vec::new();
     }
-    let of_policies = PolicyName::BUILT.into_iter().flat_map(|policy| SITUATIONS.map(|each| question_of(policy, each)));
+    let of_policies = PolicyName::ALL.into_iter().flat_map(|policy| SITUATIONS.map(|each| question_of(policy, each)));
     of_policies.chain([HARNESS_QUESTION.to_owned()]).collect()
 }
 
@@ -31,7 +31,7 @@ pub(super) fn subjects(fleet: &mut Fleet, scale: Scale) -> Vec<Subject> {
         return Vec::new();
     };
     let mut subjects = Vec::new();
-    for policy in PolicyName::BUILT {
+    for policy in PolicyName::ALL {
         let picker = fleet.picker(policy);
         for situation in SITUATIONS {
             let in_flight = if situation == "busy" { TOGETHER_BACKENDS * IN_FLIGHT_PER_BACKEND / 2 } else { 0 };

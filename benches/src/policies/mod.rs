@@ -57,7 +57,7 @@ impl Balancer {
 
     /// All of them; proxies only where their program is there.
     pub fn all(programs: &Programs) -> Vec<Balancer> {
-        let own = evenkeel_core::PolicyName::BUILT.map(evenkeel_core::PolicyName::as_str).map(Balancer::Evenkeel);
+        let own = evenkeel_core::PolicyName::ALL.map(evenkeel_core::PolicyName::as_str).map(Balancer::Evenkeel);
         let proxies = Proxy::ALL.into_iter().filter(|proxy| programs.has(*proxy)).map(Balancer::Proxy);
         own.into_iter().chain([Balancer::TowerPeakEwma]).chain(proxies).collect()
     }

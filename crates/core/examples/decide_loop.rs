@@ -13,7 +13,7 @@ use evenkeel_core::{
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut rng = Rng::from_seed(1);
     let pickers: Vec<Arc<Picker>> =
-        PolicyName::BUILT.into_iter().map(|policy| picker(policy, &mut rng)).collect::<Result<_, _>>()?;
+        PolicyName::ALL.into_iter().map(|policy| picker(policy, &mut rng)).collect::<Result<_, _>>()?;
     let mut server = Server::new(Time::ZERO, ServerConfig::default())?;
     server.handle_ready(Time::ZERO);
 
@@ -37,7 +37,7 @@ fn picker(policy: PolicyName, rng: &mut Rng) -> Result<Arc<Picker>, Box<dyn std:
 
 fn decide(pickers: &[Arc<Picker>], server: &Server, rng: &mut Rng) -> u64 {
     let (mut gate_local, meta) = (GateLocal::default(), RequestMeta::default());
-    let mut locals = [(); PolicyName::BUILT.len()].map(|()| Local::default());
+    let mut locals = [(); PolicyName::ALL.len()].map(|()| Local::default());
     let report = LoadReport { utilization: Some(0.4), ..LoadReport::default() };
     let mut answered = 0;
     for step in 0..1_000_000u64 {

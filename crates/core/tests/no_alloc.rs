@@ -56,7 +56,7 @@ fn the_counter_sees_an_allocation() {
 
 #[test]
 fn begin_and_finish_allocate_nothing() {
-    for policy in PolicyName::BUILT {
+    for policy in PolicyName::ALL {
         for backends in [1, 20, 1_000] {
             let mut settings = config(policy);
             settings.flow.active_max = 1;

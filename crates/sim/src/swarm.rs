@@ -97,7 +97,7 @@ impl Dice {
 
     fn policy(&mut self, only_of_core: bool) -> String {
         if only_of_core || self.chance(0.7) {
-            return self.one_of(&PolicyName::BUILT).as_str().to_owned();
+            return self.one_of(&PolicyName::ALL).as_str().to_owned();
         }
         self.one_of(baseline::NAMES).0.to_owned()
     }
@@ -296,7 +296,7 @@ impl Dice {
                 down: self.millis(10, 500),
                 prewarm: if self.chance(0.5) { self.millis(10, 300) } else { Span::ZERO },
             },
-            _ => FaultKind::Policy { policy: self.one_of(&PolicyName::BUILT).as_str().to_owned() },
+            _ => FaultKind::Policy { policy: self.one_of(&PolicyName::ALL).as_str().to_owned() },
         };
         let first = self.number(0, backends - 1);
         let last = self.number(first, backends - 1);

@@ -138,8 +138,8 @@ fn defaults() -> BTreeMap<&'static str, String> {
     settings
 }
 
-fn picking(pick: &PickConfig) -> [(&'static str, String); 12] {
-    let PickConfig { weighted, prequal, level: LevelConfig {} } = pick;
+fn picking(pick: &PickConfig) -> [(&'static str, String); 13] {
+    let PickConfig { weighted, prequal, level: LevelConfig { gain } } = pick;
     let WeightedConfig { every, blackout, expiry, error_penalty, slow_start, correction } = weighted;
     let PrequalConfig { every: pool_every, pool, expiry: pool_expiry, uses_most, hot_quantile, tie } = prequal;
     [
@@ -155,6 +155,7 @@ fn picking(pick: &PickConfig) -> [(&'static str, String); 12] {
         ("client.pick.prequal.uses_most", uses_most.to_string()),
         ("client.pick.prequal.hot_quantile", hot_quantile.to_string()),
         ("client.pick.prequal.tie", tie.to_string()),
+        ("client.pick.level.gain", gain.to_string()),
     ]
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) customer: Option<String>,
 
-    /// Who gets the next request: round_robin, least_loaded, p2c, weighted or prequal
+    /// Who gets the next request: round_robin, least_loaded, p2c, weighted, prequal or level
     #[arg(long, value_name = "NAME", value_parser = policy, default_value_t = PolicyName::default())]
     pub(crate) policy: PolicyName,
 

@@ -20,7 +20,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "S", value_parser = seconds, default_value_t = 20, allow_negative_numbers = true)]
     pub(crate) seconds: u32,
 
-    /// Who gets the next request: round_robin, least_loaded, p2c, weighted or prequal
+    /// Who gets the next request: round_robin, least_loaded, p2c, weighted, prequal or level
     #[arg(long, value_name = "NAME", value_parser = policy, default_value_t = PolicyName::default())]
     pub(crate) policy: PolicyName,
 

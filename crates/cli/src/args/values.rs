@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use evenkeel::server::Trusted;
-use evenkeel_core::client::pick::PickConfig;
 use evenkeel_core::{Criticality, InvalidConfig, Mode, PolicyName};
 
 pub(super) fn whole_number<N>(text: &str, least: N, most: N) -> Result<N, String>
@@ -44,8 +43,7 @@ pub(super) fn peer(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn policy(text: &str) -> Result<PolicyName, String> {
-    let named: Result<PolicyName, InvalidConfig> = text.parse();
-    named.and_then(|name| name.build(&PickConfig::default()).map(|_| name)).map_err(|error| error.allowed)
+    text.parse().map_err(|error: InvalidConfig| error.allowed)
 }
 
 /// In any case, since nobody likes to type capitals: `sheddable_plus` will do.

@@ -24,7 +24,7 @@ use crate::plan::COUNT_MOST;
 pub struct ClientConfig {
     /// Which backends of the service this client uses.
     pub subset: SubsetConfig,
-    /// Who of them gets the next request. Default `least_loaded`.
+    /// Who of them gets the next request. Default `level`.
     pub policy: PolicyName,
     /// Settings of the policies that have some.
     pub pick: PickConfig,
@@ -175,11 +175,6 @@ impl Default for BackoffConfig {
 impl ClientConfig {
     /// Says what is wrong, if anything is.
     pub fn check(&self) -> Result<(), InvalidConfig> {
-        self.check_all_but_policy()?;
-        self.policy.build(&self.pick).map(drop)
-    }
-
-    pub(crate) fn check_all_but_policy(&self) -> Result<(), InvalidConfig> {
         let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
         InvalidConfig::unless_in_range("subset.size", self.subset.size, 1, COUNT_MOST)?;
         InvalidConfig::unless_in_range("subset.replace_after", self.subset.replace_after, 10 * millisecond, hour)?;

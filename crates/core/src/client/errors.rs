@@ -64,6 +64,12 @@ impl RecentErrors {
         }
     }
 
+    /// Whether there is anything to count.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) as u32 != 0
+    }
+
     /// How many active requests the recent errors count as.
     #[inline]
     pub(crate) fn count(&self, now: Time, forgetting: Forgetting) -> u32 {

@@ -10,6 +10,7 @@ pub mod pick;
 
 mod errors;
 mod flow;
+mod glance;
 mod retry;
 mod slots;
 
@@ -136,7 +137,7 @@ impl Client {
     /// A client without backends. `rng` gives it a seed of its own, for jitter and for random subsets.
     pub fn new(now: Time, config: ClientConfig, rng: &mut Rng) -> Result<Self, InvalidConfig> {
         config.check()?;
-        let policy = config.policy.build(&config.pick)?;
+        let policy = config.policy.build(&config.pick);
         Ok(Client::with_policy(now, config, (policy, false), rng))
     }
 
@@ -147,7 +148,7 @@ impl Client {
         policy: Arc<dyn Policy>,
         rng: &mut Rng,
     ) -> Result<Self, InvalidConfig> {
-        config.check_all_but_policy()?;
+        config.check()?;
         Ok(Client::with_policy(now, config, (policy, true), rng))
     }
 
@@ -251,10 +252,10 @@ impl Client {
 
     /// Other settings from now on, without losing a connection or a count. An error leaves everything as it was.
     pub fn handle_config(&mut self, now: Time, config: ClientConfig) -> Result<(), InvalidConfig> {
-        config.check_all_but_policy()?;
+        config.check()?;
         self.on_clock(now);
         let stays = self.is_custom_policy || (config.policy, &config.pick) == (self.config.policy, &self.config.pick);
-        let policy = if stays { Arc::clone(&self.policy) } else { config.policy.build(&config.pick)? };
+        let policy = if stays { Arc::clone(&self.policy) } else { config.policy.build(&config.pick) };
         let before = std::mem::replace(&mut self.config, config);
         if let Err(error) = self.handle_backends(now, self.backends.clone()) {
             self.config = before;

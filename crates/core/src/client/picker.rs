@@ -253,7 +253,7 @@ impl Picker {
             return;
         };
         if let Some(report) = report {
-            self.slots.count_nonsense(slot.report.tell(now, report));
+            self.slots.count_nonsense(slot.hear(now, report, 1));
         }
         if outcome.is_error() {
             slot.errors.add(now, self.forgetting);

@@ -8,22 +8,24 @@ use std::sync::{Arc, OnceLock};
 
 use super::errors::RecentErrors;
 use super::flow::InFlight;
+use super::glance::Glance;
 use super::refusal::Refusal;
 use super::retry::Retries;
 use super::throttle::Throttle;
-use crate::Outcome;
 use crate::report_cell::ReportCell;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::{LoadReport, Outcome, Time};
 
-/// What is counted for one backend. Two cache lines of its own: what every request writes, what every answer writes.
+/// What is counted for one backend. Two cache lines of its own: what policies look at, and what only answers write.
 #[derive(Debug, Default)]
-#[repr(C, align(64))] // in this order: the first line is what a request touches
+#[repr(C, align(64))] // in this order: the first line is what a pick touches
 pub(crate) struct Slot {
     pub(crate) in_flight: InFlight,
     pub(crate) errors: RecentErrors,
+    pub(crate) glance: Glance,
+    pub(crate) report: ReportCell,
     /// Ended attempts by outcome.
     ended: [AtomicU64; Outcome::ALL.len()],
-    pub(crate) report: ReportCell,
 }
 
 impl Slot {
@@ -40,11 +42,22 @@ impl Slot {
         self.ended().iter().fold(0, |sum, &count| sum.wrapping_add(count))
     }
 
+    /// The backend said this of its load, while `ending` of the requests in flight here had left it. Says how many fields
+    /// of it are nonsense.
+    pub(crate) fn hear(&self, now: Time, report: &LoadReport, ending: u32) -> u32 {
+        if let Some(there) = report.in_flight {
+            let (active, streams) = self.in_flight.counts();
+            self.glance.keep(now, there, active.saturating_add(streams).saturating_sub(ending));
+        }
+        self.report.tell(now, report)
+    }
+
     /// Makes it a fresh place for another backend. Only while nothing is in flight.
     pub(crate) fn clear(&self) {
         debug_assert_eq!(self.in_flight.counts(), (0, 0), "a slot in use was given away");
         self.in_flight.wake();
         self.errors.clear();
+        self.glance.clear();
         self.report.clear();
         for count in &self.ended {
             count.store(0, Ordering::Relaxed);

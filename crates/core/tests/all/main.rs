@@ -10,6 +10,7 @@ mod clusters;
 mod contract;
 mod eject;
 mod idle;
+mod level;
 mod peers;
 mod pick;
 mod prequal;

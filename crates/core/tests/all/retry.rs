@@ -80,7 +80,7 @@ fn an_attempt_its_caller_made_before_counts_as_one() {
 
 #[test]
 fn it_goes_to_another_backend_if_there_is_one() {
-    for policy in PolicyName::BUILT {
+    for policy in PolicyName::ALL {
         for backends in 1..=3_u32 {
             let mut fixture = Fixture::new(ClientConfig { policy, ..settings() }, backends, 7);
             for round in 0..200 {

@@ -47,7 +47,7 @@ fn tell(fixture: &mut Fixture, now: Time, backends: &[u32], hint: Hint) {
 
 #[test]
 fn of_two_backends_the_one_that_refuses_all_gets_nothing_and_the_other_everything() {
-    for policy in PolicyName::BUILT {
+    for policy in PolicyName::ALL {
         let mut fixture = Fixture::new(config(policy), 2, 1);
         tell(&mut fixture, NOW, &[0], hint(4.0));
 
@@ -62,7 +62,7 @@ fn of_two_backends_the_one_that_refuses_all_gets_nothing_and_the_other_everythin
 
 #[test]
 fn slow_tasks_do_not_throttle_the_service() {
-    for policy in PolicyName::BUILT {
+    for policy in PolicyName::ALL {
         let mut fixture = Fixture::new(config(policy), 20, 1);
         tell(&mut fixture, NOW, &[2, 3, 4], hint(2.0));
 

@@ -88,7 +88,7 @@ async fn the_state_names_every_backend_and_why() {
     let state = state(admin).await;
 
     let channel = &state["channels"][0];
-    assert_eq!((&channel["service"], &channel["policy"]), (&"search".into(), &"least_loaded".into()));
+    assert_eq!((&channel["service"], &channel["policy"]), (&"search".into(), &"level".into()));
     assert_eq!((&channel["subset"]["known"], &channel["ended"]["served"]), (&3.into(), &20.into()));
     assert_eq!(channel["refused"]["none_usable"], 0);
     let [healthy, lame, down] = [servers[0].address, servers[1].address, closed].map(|name| backend(&state, name));

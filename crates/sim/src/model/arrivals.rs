@@ -48,6 +48,8 @@ pub struct Arrivals {
     zipf: f64,
     /// Share of clients that ask rarely, and how much less they do.
     rare: (f64, f64),
+    /// Whether each client asks for one method alone.
+    apart: bool,
     clients: u32,
     /// Whose a request is, where they are unequal.
     weights: Option<Alias>,
@@ -73,6 +75,7 @@ impl Arrivals {
             rhythms: clients.rhythm.clone(),
             zipf: clients.zipf,
             rare: (clients.rare, clients.rarely),
+            apart: clients.apart,
             clients: 0,
             weights: None,
             levels,
@@ -105,7 +108,8 @@ impl Arrivals {
         let client = self.next_client();
         let level = self.criticality.pick(self.contents.unit()) as usize;
         let customer = self.customers.pick(self.contents.unit());
-        let (method, cpu, wait) = self.requests.draw(&mut self.contents);
+        let own = self.apart.then_some(client);
+        let (method, cpu, wait) = self.requests.draw_for(own, &mut self.contents);
         let number = self.number;
         self.number += 1;
         let criticality = self.levels.get(level).copied().unwrap_or_default();
@@ -187,8 +191,17 @@ impl Requests {
     /// Method, seconds of CPU, seconds of waiting.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> (u32, f64, f64) {
+        self.draw_for(None, rng)
+    }
+
+    /// The same for a client that asks for one method alone.
+    #[inline]
+    fn draw_for(&self, own: Option<u32>, rng: &mut Rng) -> (u32, f64, f64) {
         let drawn = rng.unit() * self.shares;
-        let method = choose(self.methods.iter().map(|method| method.share), drawn);
+        let method = match own {
+            Some(client) => client % self.methods.len() as u32,
+            None => choose(self.methods.iter().map(|method| method.share), drawn),
+        };
         let prepared = &self.methods[method as usize];
         (method, prepared.cpu.draw(rng), prepared.wait.map_or(0.0, |wait| wait.draw(rng)))
     }

@@ -23,6 +23,10 @@ pub struct Backends {
     pub neighbours: Option<Neighbours>,
     /// What a task lacks after it was started.
     pub warmup: Option<Warmup>,
+    /// Work that tasks do besides requests.
+    pub background: Option<Background>,
+    /// How wrong tasks read their own CPU.
+    pub readings: Option<Readings>,
     /// Whether they can be asked how they are without a connection. Default true.
     pub datagrams: bool,
     /// Whether a process that is started again knows the keys of the one before. Default true.
@@ -63,6 +67,26 @@ pub struct Warmup {
     pub speed: f64,
 }
 
+/// Work besides requests, on every core of some tasks: it is in what they report, and takes its part of the cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Background {
+    /// Share of tasks that have it, spread evenly. Default 0.5.
+    pub share: f64,
+    /// Share of their cores that it takes. Default 0.2.
+    pub cpu: f64,
+}
+
+/// Readings of CPU that are off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Readings {
+    /// By up to this share more or less, each reading for itself. Default 0.
+    pub noise: f64,
+    /// By up to this share more or less, always the same for a task. Default 0.
+    pub bias: f64,
+}
+
 impl Default for Backends {
     fn default() -> Self {
         Backends {
@@ -73,6 +97,8 @@ impl Default for Backends {
             machines: Vec::new(),
             neighbours: None,
             warmup: None,
+            background: None,
+            readings: None,
             datagrams: true,
             keeps_secret: true,
         }
@@ -88,6 +114,12 @@ impl Default for Machine {
 impl Default for Neighbours {
     fn default() -> Self {
         Neighbours { share: 0.5, slowdown: 0.2, stay: Span::from_secs(10) }
+    }
+}
+
+impl Default for Background {
+    fn default() -> Self {
+        Background { share: 0.5, cpu: 0.2 }
     }
 }
 

@@ -27,12 +27,32 @@ pub struct Clients {
     pub deadline: Span,
     /// Share of clients that are not ours: they go round robin, hear no notice and acknowledge none. Default 0.
     pub foreign: f64,
+    /// Clients of ours that have another policy.
+    pub others: Option<Others>,
+    /// Whether each client asks for one method alone, client n for the n-th in turn, whatever their shares. Default false.
+    pub apart: bool,
     /// Share of clients that ask rarely. Default 0.
     pub rare: f64,
     /// How often one of those asks, as a share of how often it would otherwise. Default 0.001.
     pub rarely: f64,
     /// How the rate moves; factors multiply. Default: it does not.
     pub rhythm: Vec<Rhythm>,
+}
+
+/// Clients with another policy than `policy`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Others {
+    /// Share of clients, spread evenly. Default 0.5.
+    pub share: f64,
+    /// One of evenkeel. Default `least_loaded`.
+    pub policy: String,
+}
+
+impl Default for Others {
+    fn default() -> Self {
+        Others { share: 0.5, policy: "least_loaded".to_owned() }
+    }
 }
 
 /// One way in which the rate moves over time, as a factor.
@@ -239,6 +259,8 @@ impl Default for Clients {
             zipf: 0.0,
             deadline: Span::from_secs(10),
             foreign: 0.0,
+            others: None,
+            apart: false,
             rare: 0.0,
             rarely: 0.001,
             rhythm: Vec::new(),

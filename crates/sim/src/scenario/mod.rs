@@ -22,12 +22,12 @@ mod set;
 mod span;
 mod words;
 
-pub use backends::{Backends, Machine, Neighbours, Warmup};
+pub use backends::{Backends, Background, Machine, Neighbours, Readings, Warmup};
 pub use check::SEEDS_MOST;
-pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Reach, Rhythm};
+pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Others, Reach, Rhythm};
 pub(crate) use closest::closest;
 pub use error::BadScenario;
-use evenkeel_core::{ClientConfig, ThrottleConfig};
+use evenkeel_core::{ClientConfig, PolicyName, ThrottleConfig};
 pub use faults::{Fault, FaultKind};
 pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
 pub use idle::Idle;
@@ -55,7 +55,7 @@ pub struct Scenario {
     pub settle: Span,
     /// Time over which the load of a task is a mean. Default 1 s.
     pub window: Span,
-    /// Who gets the next request: a policy of core, or a baseline of the laboratory. Default `least_loaded`.
+    /// Who gets the next request: a policy of core, or a baseline of the laboratory. Default `level`.
     pub policy: String,
     /// What a client that keeps failing holds back by itself. Default none; `envoy` is Envoy's admission control.
     pub admission: Option<String>,
@@ -148,6 +148,8 @@ pub struct ClientSettings {
     pub prequal: PrequalSettings,
     /// What policies may spend on probes.
     pub probes: ProbesSettings,
+    /// How fast the policy `level` corrects uneven CPU.
+    pub level_gain: f64,
 }
 
 impl ClientSettings {
@@ -156,6 +158,7 @@ impl ClientSettings {
         config.flow.active_max = self.active_max;
         config.errors.half_life = self.error_half_life.get();
         config.throttle = self.throttling();
+        config.pick.level.gain = self.level_gain;
         config.eject.mode = self.eject.into();
         self.weighted.put_into(config);
         self.prequal.put_into(config);
@@ -182,7 +185,7 @@ impl Default for Scenario {
             duration: Span::from_secs(60),
             settle: Span::from_secs(10),
             window: Span::from_secs(1),
-            policy: "least_loaded".to_owned(),
+            policy: PolicyName::default().as_str().to_owned(),
             admission: None,
             subset: Subset::default(),
             client: ClientSettings::default(),
@@ -226,6 +229,7 @@ impl Default for ClientSettings {
             weighted: WeightedSettings::default(),
             prequal: PrequalSettings::default(),
             probes: ProbesSettings::default(),
+            level_gain: core.pick.level.gain,
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::{admission, baseline};
 pub(crate) const ORACLE: &str = "oracle";
 
 /// Core's own that are built.
-pub(crate) fn of_core() -> [&'static str; PolicyName::BUILT.len()] {
-    PolicyName::BUILT.map(PolicyName::as_str)
+pub(crate) fn of_core() -> [&'static str; PolicyName::ALL.len()] {
+    PolicyName::ALL.map(PolicyName::as_str)
 }
 
 /// Every name there is.

@@ -20,7 +20,7 @@ use super::queue::Queue;
 use super::requests::Requests;
 use super::serving::FIRST_MEASURE;
 use super::tally::Tally;
-use super::task::Task;
+use super::task::{Meter, Task};
 use super::{ORIGIN, Service, World};
 use crate::admission;
 use crate::baseline::{self, Baseline};
@@ -100,6 +100,17 @@ impl<'a> World<'a> {
         self.tasks.push(task);
         self.queue.push(first_measure, Event::ServerTimer(backend));
         self.begin_neighbours(backend);
+        self.set_besides(backend, number);
+    }
+
+    /// What the task does besides requests, and how it reads its CPU.
+    fn set_besides(&mut self, backend: u32, number: u32) {
+        let backends = self.backends_of(self.tasks[backend as usize].service);
+        let rng = Rng::for_stream(hash2(self.seed, READINGS), u64::from(backend));
+        self.tasks[backend as usize].meter = backends.readings.as_ref().map(|readings| Meter::new(readings, rng));
+        let Some(background) = backends.background.as_ref().filter(|one| is_one_of(number, one.share)) else { return };
+        self.tasks[backend as usize].background = background.cpu;
+        self.set_pace(&[backend], |pace| pace.background = 1.0 - background.cpu);
     }
 
     /// The brain of a new process, and the numbers it has for customers.
@@ -223,7 +234,12 @@ impl<'a> World<'a> {
         if is_foreign {
             config.idle.after = None;
         }
-        let chosen = if is_foreign { PolicyName::RoundRobin.as_str() } else { self.scenario.policy.as_str() };
+        let others = self.scenario.clients.others.as_ref().filter(|one| service == 0 && is_one_of(number, one.share));
+        let chosen = match others {
+            _ if is_foreign => PolicyName::RoundRobin.as_str(),
+            Some(others) => others.policy.as_str(),
+            None => self.scenario.policy.as_str(),
+        };
         let baseline_seed = hash3(self.seed, BASELINES, u64::from(number));
         let siblings = match service.checked_sub(1) {
             None => self.scenario.clients.count,
@@ -396,6 +412,12 @@ impl<'a> World<'a> {
     }
 }
 
+/// Whether number n is one of a share of all that are spread evenly.
+fn is_one_of(number: u32, share: f64) -> bool {
+    let up_to = |number: u32| (f64::from(number) * share) as u32;
+    up_to(number + 1) > up_to(number)
+}
+
 /// Streams of chance, so that parts do not disturb each other.
 const SERVERS: u64 = 0x7365_7276;
 const CLIENTS: u64 = 0x636c_6965;
@@ -403,3 +425,4 @@ const BASELINES: u64 = 0x6261_7365;
 const DEALING: u64 = 0x6465_616c;
 const NEIGHBOURS: u64 = 0x6e65_6967;
 const POLLS: u64 = 0x706f_6c6c;
+const READINGS: u64 = 0x7265_6164;

@@ -9,6 +9,7 @@ use evenkeel_core::{Announcement, CustomerId, Gate, Hint, LastHint, Notice, Rng,
 
 use super::event::{LinkId, RequestId};
 use crate::model::Machine;
+use crate::scenario::Readings;
 
 /// A task of a service.
 #[derive(Debug)]
@@ -57,6 +58,10 @@ pub(crate) struct Task {
     pub(crate) failing: Option<(f64, f64)>,
     /// Share of requests that it refuses, whatever it has to do.
     pub(crate) refusing: f64,
+    /// Share of its cores that something besides requests takes.
+    pub(crate) background: f64,
+    /// How wrong it reads its CPU.
+    pub(crate) meter: Option<Meter>,
     /// When its neighbours come and go.
     pub(crate) neighbours_rng: Rng,
     /// The restart it is part of: which fault.
@@ -79,6 +84,7 @@ pub(crate) struct Pace {
     /// Of its type.
     pub(crate) own: f64,
     pub(crate) neighbours: f64,
+    pub(crate) background: f64,
     pub(crate) warmth: f64,
     pub(crate) fault: f64,
     pub(crate) hangs: bool,
@@ -86,11 +92,31 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn new(own: f64) -> Self {
-        Pace { own, neighbours: 1.0, warmth: 1.0, fault: 1.0, hangs: false }
+        Pace { own, neighbours: 1.0, background: 1.0, warmth: 1.0, fault: 1.0, hangs: false }
     }
 
     pub(crate) fn speed(&self) -> f64 {
-        if self.hangs { 0.0 } else { self.own * self.neighbours * self.warmth * self.fault }
+        if self.hangs { 0.0 } else { self.own * self.neighbours * self.background * self.warmth * self.fault }
+    }
+}
+
+/// What a task reads of its CPU, which is not what it uses.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter {
+    /// Always too much or too little, as a factor.
+    factor: f64,
+    /// How far a single reading is off, as a share.
+    noise: f64,
+    rng: Rng,
+}
+
+impl Meter {
+    pub(crate) fn new(readings: &Readings, mut rng: Rng) -> Self {
+        Meter { factor: 1.0 + readings.bias * (2.0 * rng.unit() - 1.0), noise: readings.noise, rng }
+    }
+
+    fn read(&mut self, load: f64) -> f64 {
+        load * self.factor * (1.0 + self.noise * (2.0 * self.rng.unit() - 1.0))
     }
 }
 
@@ -128,7 +154,8 @@ impl Task {
         let busy = self.machine.busy(now);
         let (before, busy_before) = std::mem::replace(&mut self.last_reading, (now, busy));
         let seconds = now.saturating_sub(before) as f64 * 1e-9;
-        let utilization = (seconds > 0.0).then(|| (busy - busy_before) / (seconds * self.machine.cores()));
+        let load = (seconds > 0.0).then(|| self.load((busy - busy_before) / (seconds * self.machine.cores())));
+        let utilization = load.map(|load| self.meter.as_mut().map_or(load, |meter| meter.read(load)));
         let usage = Usage {
             utilization,
             processors: Some(self.machine.cores()),
@@ -175,7 +202,12 @@ impl Task {
         let before = std::mem::replace(&mut self.last_window, self.is_up.then_some(busy));
         before
             .filter(|_| self.is_up)
-            .map_or(f32::NAN, |before| ((busy - before) / (seconds * self.machine.cores())) as f32)
+            .map_or(f32::NAN, |before| self.load((busy - before) / (seconds * self.machine.cores())) as f32)
+    }
+
+    /// CPU in use, where requests use so much of what is left to them.
+    fn load(&self, by_requests: f64) -> f64 {
+        self.background + (1.0 - self.background) * by_requests
     }
 
     /// A fresh process on the same machine.
@@ -240,6 +272,8 @@ impl Task {
             pace: Pace::new(own_speed),
             failing: None,
             refusing: 0.0,
+            background: 0.0,
+            meter: None,
             neighbours_rng: Rng::from_seed(0),
             restart: None,
             announced: 0,

@@ -14,6 +14,7 @@ use serde_json::Value;
 /// Something of everything; what is left out is written as null and so has its name all the same.
 const EVERYTHING: &str = r#"
 [clients]
+others = {}
 rhythm = [
     { kind = "step", at = "1s", lasts = "1s", times = 1 },
     { kind = "ramp", at = "1s", over = "1s", times = 1 },
@@ -30,6 +31,8 @@ until = "9s"
 [backends]
 machine = [{}]
 neighbours = {}
+background = {}
+readings = {}
 warmup = {}
 [[method]]
 cpu = { kind = "bimodal", least = "1ms", most = "2ms", share = 1 }

@@ -8,6 +8,7 @@ use evenkeel_sim::world;
 /// Something of most: two kinds of machine, a mix, jitter and loss, layers, faults of both sides.
 const WORLD: &str = r#"
 duration = "3s"
+policy = "least_loaded"
 settle = "500ms"
 [clients]
 count = 6

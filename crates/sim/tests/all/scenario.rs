@@ -166,7 +166,7 @@ fn an_unknown_name_is_told_with_what_was_meant() {
     refused("\npolcy = \"p2c\"", "line 2: polcy: unknown field");
     refused("policy = \"leastloaded\"", "line 1: policy = \"leastloaded\" is not possible: use one of round_robin,");
     refused("policy = \"leastloaded\"", "did you mean \"least_loaded\"?");
-    refused("policy = \"level\"", "use one of round_robin, least_loaded, p2c, weighted, prequal, random,");
+    refused("policy = \"quickest\"", "use one of round_robin, least_loaded, p2c, weighted, prequal, level, random,");
     refused("admission = \"envy\"", "did you mean \"envoy\"?");
     refused("[subset]\nalgorithm = \"evn\"", "line 2: subset.algorithm = \"evn\" is not possible: use one of random");
     refused(
@@ -222,7 +222,7 @@ fn a_fault_that_clients_would_not_notice_is_refused() {
     refused(
         &with("peak_ewma", change),
         "line 4: fault.0.kind = \"policy\" is not possible: clients with policy = \"peak_ewma\" keep it: use one of \
-         round_robin, least_loaded, p2c, weighted, prequal, or leave the fault out",
+         round_robin, least_loaded, p2c, weighted, prequal, level, or leave the fault out",
     );
     assert!(Scenario::parse(&with("round_robin", change)).is_ok());
     let unseen = ["kind = \"partition\"", "kind = \"fail\"", "kind = \"resize\"\nchange = \"+1b\"", change];

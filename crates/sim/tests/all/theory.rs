@@ -78,7 +78,7 @@ fn load_is_the_share_of_cores_in_use() {
         speed = 2.0
     "#;
     let metrics = world::run(&Scenario::parse(toml).unwrap(), 5, &mut |_| {}).metrics;
-    // Half of the machines are twice as fast and least_loaded gives them more: between 0.6 and what equal shares would use.
+    // Half of the machines are twice as fast and get more: between 0.6 and what equal shares would use.
     assert!((0.58..0.70).contains(&metrics["utilization"]), "{metrics:?}");
     assert_eq!(metrics["requests"], metrics["served"]);
 }

@@ -2,6 +2,7 @@
 
 use crate::client::backend::BackendId;
 use crate::client::errors::Forgetting;
+use crate::client::glance::Glimpse;
 use crate::client::picker::Candidate;
 use crate::client::slots::Slot;
 use crate::report_cell::Probe;
@@ -101,6 +102,33 @@ impl<'a> Candidates<'a> {
         let probe = slot.report.probe()?;
         let (active, streams) = slot.in_flight.counts_with_room(self.request.kind, self.limit)?;
         Some((probe, active.saturating_add(streams), slot.errors.count(now, self.forgetting)))
+    }
+
+    /// All of them, for a policy that looks at many.
+    #[inline]
+    pub(crate) fn list(&self) -> &'a [Candidate] {
+        self.list
+    }
+
+    /// Own requests and streams in flight, and recent errors; `None` where it is full.
+    #[inline]
+    pub(crate) fn look(&self, now: Time, candidate: &Candidate) -> Option<(u32, u32)> {
+        let slot = &*candidate.counts;
+        let (active, streams) = slot.in_flight.counts_with_room(self.request.kind, self.limit)?;
+        let errors = if slot.errors.any() { self.errors_of(now, slot) } else { 0 };
+        Some((active + streams, errors))
+    }
+
+    /// Rare, and kept out of the way of a loop that is not.
+    #[cold]
+    fn errors_of(&self, now: Time, slot: &Slot) -> u32 {
+        slot.errors.count(now, self.forgetting)
+    }
+
+    /// What others have in flight there, seen from `now` in ticks; long ago where nobody ever said.
+    #[inline]
+    pub(crate) fn glimpse(&self, now: u32, position: usize) -> Glimpse {
+        self.slot(position).map_or(Glimpse::NEVER, |slot| slot.glance.at(now))
     }
 
     /// Counts a request in, unless the candidate is full.

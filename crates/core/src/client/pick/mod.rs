@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub use candidates::Candidates;
 pub use least_loaded::{LeastLoaded, SCAN_MAX, WINDOW};
-pub use level::LevelConfig;
+pub use level::{Level, LevelConfig};
 pub use p2c::PowerOfTwo;
 pub use prequal::{Prequal, PrequalConfig};
 pub use round_robin::RoundRobin;
@@ -96,7 +96,6 @@ pub enum PolicyName {
     /// Each in turn.
     RoundRobin,
     /// In turn among those with the fewest requests in flight.
-    #[default]
     LeastLoaded,
     /// The less loaded of two drawn at random.
     P2c,
@@ -105,11 +104,12 @@ pub enum PolicyName {
     /// By probes of requests in flight and latency.
     Prequal,
     /// Queue estimate with correction of utilization.
+    #[default]
     Level,
 }
 
 impl PolicyName {
-    /// Every name, built or to come.
+    /// Every name.
     pub const ALL: [PolicyName; 6] = [
         PolicyName::RoundRobin,
         PolicyName::LeastLoaded,
@@ -118,10 +118,6 @@ impl PolicyName {
         PolicyName::Prequal,
         PolicyName::Level,
     ];
-
-    /// Those that [`PolicyName::build`] builds.
-    pub const BUILT: [PolicyName; 5] =
-        [PolicyName::RoundRobin, PolicyName::LeastLoaded, PolicyName::P2c, PolicyName::Weighted, PolicyName::Prequal];
 
     /// The name everywhere.
     pub const fn as_str(self) -> &'static str {
@@ -135,19 +131,15 @@ impl PolicyName {
         }
     }
 
-    /// The policy of this name; a name whose policy is still to come is refused.
-    pub fn build(self, settings: &PickConfig) -> Result<Arc<dyn Policy>, InvalidConfig> {
+    /// The policy of this name, with settings that were checked.
+    pub fn build(self, settings: &PickConfig) -> Arc<dyn Policy> {
         match self {
-            PolicyName::RoundRobin => Ok(Arc::new(RoundRobin)),
-            PolicyName::LeastLoaded => Ok(Arc::new(LeastLoaded)),
-            PolicyName::P2c => Ok(Arc::new(PowerOfTwo)),
-            PolicyName::Weighted => Ok(Arc::new(Weighted::new(settings.weighted.clone()))),
-            PolicyName::Prequal => Ok(Arc::new(Prequal::new(settings.prequal.clone()))),
-            PolicyName::Level => Err(InvalidConfig::new(
-                "policy",
-                self.as_str(),
-                format!("not built yet: use {}", PolicyName::BUILT.map(PolicyName::as_str).join(", ")),
-            )),
+            PolicyName::RoundRobin => Arc::new(RoundRobin),
+            PolicyName::LeastLoaded => Arc::new(LeastLoaded),
+            PolicyName::P2c => Arc::new(PowerOfTwo),
+            PolicyName::Weighted => Arc::new(Weighted::new(settings.weighted.clone())),
+            PolicyName::Prequal => Arc::new(Prequal::new(settings.prequal.clone())),
+            PolicyName::Level => Arc::new(Level::new(&settings.level)),
         }
     }
 }
@@ -162,7 +154,7 @@ impl FromStr for PolicyName {
     type Err = InvalidConfig;
 
     fn from_str(text: &str) -> Result<Self, InvalidConfig> {
-        let names = || PolicyName::BUILT.map(PolicyName::as_str).join(", ");
+        let names = || PolicyName::ALL.map(PolicyName::as_str).join(", ");
         PolicyName::ALL
             .into_iter()
             .find(|name| name.as_str() == text)

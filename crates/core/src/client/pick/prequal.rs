@@ -54,12 +54,12 @@ impl Default for PrequalConfig {
 impl PrequalConfig {
     pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
         let (millis, seconds) = (Duration::from_millis, Duration::from_secs);
-        InvalidConfig::unless_in_range("prequal.every", self.every, millis(10), seconds(1))?;
-        InvalidConfig::unless_in_range("prequal.pool", self.pool, 2, POOL_MOST as u32)?;
-        InvalidConfig::unless_in_range("prequal.expiry", self.expiry, millis(100), seconds(10))?;
-        InvalidConfig::unless_in_range("prequal.uses_most", self.uses_most, 1, 16)?;
-        InvalidConfig::unless_in_range("prequal.hot_quantile", self.hot_quantile, 0.0, 0.99)?;
-        InvalidConfig::unless_in_range("prequal.tie", self.tie, 0.0, 0.5)
+        InvalidConfig::unless_in_range("pick.prequal.every", self.every, millis(10), seconds(1))?;
+        InvalidConfig::unless_in_range("pick.prequal.pool", self.pool, 2, POOL_MOST as u32)?;
+        InvalidConfig::unless_in_range("pick.prequal.expiry", self.expiry, millis(100), seconds(10))?;
+        InvalidConfig::unless_in_range("pick.prequal.uses_most", self.uses_most, 1, 16)?;
+        InvalidConfig::unless_in_range("pick.prequal.hot_quantile", self.hot_quantile, 0.0, 0.99)?;
+        InvalidConfig::unless_in_range("pick.prequal.tie", self.tie, 0.0, 0.5)
     }
 }
 

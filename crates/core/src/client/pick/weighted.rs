@@ -58,12 +58,12 @@ impl Default for WeightedConfig {
 impl WeightedConfig {
     pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
         let seconds = Duration::from_secs;
-        InvalidConfig::unless_in_range("weighted.every", self.every, Duration::from_millis(100), seconds(10))?;
-        InvalidConfig::unless_in_range("weighted.blackout", self.blackout, Duration::ZERO, seconds(60))?;
-        InvalidConfig::unless_in_range("weighted.expiry", self.expiry, seconds(1), seconds(3600))?;
-        InvalidConfig::unless_in_range("weighted.error_penalty", self.error_penalty, 0.0, 100.0)?;
-        InvalidConfig::unless_in_range("weighted.slow_start", self.slow_start, Duration::ZERO, seconds(3600))?;
-        InvalidConfig::unless_in_range("weighted.correction", self.correction, 0.0, 0.5)
+        InvalidConfig::unless_in_range("pick.weighted.every", self.every, Duration::from_millis(100), seconds(10))?;
+        InvalidConfig::unless_in_range("pick.weighted.blackout", self.blackout, Duration::ZERO, seconds(60))?;
+        InvalidConfig::unless_in_range("pick.weighted.expiry", self.expiry, seconds(1), seconds(3600))?;
+        InvalidConfig::unless_in_range("pick.weighted.error_penalty", self.error_penalty, 0.0, 100.0)?;
+        InvalidConfig::unless_in_range("pick.weighted.slow_start", self.slow_start, Duration::ZERO, seconds(3600))?;
+        InvalidConfig::unless_in_range("pick.weighted.correction", self.correction, 0.0, 0.5)
     }
 }
 

@@ -138,7 +138,7 @@ impl Roster {
 
     pub(crate) fn on_report(&self, now: Time, backend: BackendId, report: &LoadReport) {
         if let Some(slot) = self.members.get(&backend).and_then(|member| self.slots().get(member.slot)) {
-            self.slots().count_nonsense(slot.report.tell(now, report));
+            self.slots().count_nonsense(slot.hear(now, report, 0));
         }
     }
 

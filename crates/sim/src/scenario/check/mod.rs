@@ -19,7 +19,7 @@ use evenkeel_core::{ClientConfig, Criticality};
 use range::{FACTOR_MOST, above_zero, any_time, count, known, mix, name, share, shares, some_time, speed, within};
 
 use super::error::BadScenario;
-use super::policies::{ORACLE, admissions, all};
+use super::policies::{ORACLE, admissions, all, of_core};
 use super::{Backends, Clients, Distribution, Idle, Layer, Method, Model, Network, Rhythm, Scenario, Span};
 
 impl Scenario {
@@ -112,7 +112,8 @@ impl super::ClientSettings {
                 "throttle.k" => "client.k".to_owned(),
                 "throttle.window" => "client.throttle_window".to_owned(),
                 "errors.half_life" => "client.error_half_life".to_owned(),
-                of_policy => format!("client.{of_policy}"),
+                "pick.level.gain" => "client.level_gain".to_owned(),
+                other => format!("client.{}", other.trim_start_matches("pick.")),
             };
             BadScenario::value(field, bad.value, bad.allowed)
         })
@@ -146,6 +147,10 @@ impl Clients {
         within("clients.zipf", self.zipf, 0.0, 10.0)?;
         some_time("clients.deadline", self.deadline)?;
         share("clients.foreign", self.foreign)?;
+        if let Some(others) = &self.others {
+            share("clients.others.share", others.share)?;
+            known("clients.others.policy", &others.policy, &of_core())?;
+        }
         share("clients.rare", self.rare)?;
         above_zero("clients.rarely", self.rarely, 1.0)?;
         self.rhythm.iter().enumerate().try_for_each(|(place, rhythm)| rhythm.check(&format!("clients.rhythm.{place}")))
@@ -212,6 +217,14 @@ impl Backends {
         if let Some(warmup) = &self.warmup {
             some_time(&field("warmup.lasts"), warmup.lasts)?;
             within(&field("warmup.speed"), warmup.speed, 1.0 / FACTOR_MOST, 1.0)?;
+        }
+        if let Some(background) = &self.background {
+            share(&field("background.share"), background.share)?;
+            within(&field("background.cpu"), background.cpu, 0.0, 0.99)?;
+        }
+        if let Some(readings) = &self.readings {
+            share(&field("readings.noise"), readings.noise)?;
+            share(&field("readings.bias"), readings.bias)?;
         }
         Ok(())
     }

@@ -1,0 +1,252 @@
+//! The slow loop of `level`: what is learned of each backend, four times a second.
+
+use std::time::Duration;
+
+use super::{Candidates, View};
+use crate::client::backend::BackendId;
+use crate::client::glance::{Glimpse, TICKS_PER_SECOND, ticks};
+use crate::{LoadReport, Time};
+
+/// What is known between two turns.
+#[derive(Clone, Debug)]
+pub(super) struct Learned {
+    gain: f64,
+    /// The last turn.
+    at: Option<Time>,
+    /// Whether anybody has been heard of late.
+    is_awake: bool,
+    /// In the order of the candidates; then those that are away for a while.
+    marks: Vec<Mark>,
+    means: Means,
+}
+
+/// What is known of one backend.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    backend: BackendId,
+    /// How far it is ahead, in requests per core.
+    ahead: f64,
+    /// CPU above the mean of the subset; `None` where it is not known.
+    excess: Option<f64>,
+    /// When it was a candidate last.
+    seen: Time,
+}
+
+/// Means over the subset and over some seconds; `None` until something is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Means {
+    /// Requests of others for each core.
+    others: Option<f64>,
+    /// Requests in flight on a backend, and how many of them are runnable.
+    in_flight: Option<f64>,
+    runnable: Option<f64>,
+    /// Requests that a backend answers in a second.
+    qps: Option<f64>,
+}
+
+/// One candidate as a turn finds it.
+struct Found {
+    backend: BackendId,
+    /// Its last report, if that is fresh.
+    report: Option<LoadReport>,
+    /// Usable for too short a time to say what it uses, unlike others.
+    is_new: bool,
+    glimpse: Glimpse,
+    has_errors: bool,
+}
+
+impl Found {
+    /// CPU in use, with failures as if each were a request's worth of all cores: failing is no way to look idle.
+    fn cpu(&self) -> Option<f64> {
+        let report = self.report.as_ref().filter(|_| !self.is_new)?;
+        let answers = report.qps.filter(|&qps| qps > 0.0);
+        let failing = report.eps.zip(answers).map_or(0.0, |(eps, qps)| (eps / qps).min(1.0));
+        Some(report.utilization? + failing)
+    }
+
+    fn cores(&self) -> Option<f64> {
+        self.report.as_ref()?.processors
+    }
+}
+
+impl Learned {
+    pub(super) fn new(gain: f64) -> Self {
+        Learned { gain, at: None, is_awake: true, marks: Vec::new(), means: Means::default() }
+    }
+
+    pub(super) fn period(&self) -> Duration {
+        if self.is_awake { TURN } else { TURN_ASLEEP }
+    }
+
+    /// Where the backend stands among the candidates of the last turn, or behind them.
+    pub(super) fn place_of(&self, backend: BackendId) -> Option<usize> {
+        self.marks.iter().position(|mark| mark.backend == backend)
+    }
+
+    /// Learns from what was reported since the last turn.
+    pub(super) fn turn(&mut self, now: Time, among: &Candidates<'_>) -> Box<[View]> {
+        // Candidates may change in between, and nobody may have been there for long: neither counts for more than it is.
+        let seconds = self.at.map_or(0.0, |at| now.since(at).as_secs_f64().min(1.0));
+        self.at = Some(now);
+        let mut found: Vec<Found> = (0..among.len()).filter_map(|place| find(now, among, place)).collect();
+        // Where all are, it is the client that is new, and their readings are as good as ever.
+        if found.iter().all(|one| one.is_new) {
+            for one in &mut found {
+                one.is_new = false;
+            }
+        }
+        self.is_awake = found.iter().any(|one| one.report.is_some());
+        self.keep_marks(now, &found);
+        self.correct(&found, seconds);
+        self.means.learn(&found, seconds);
+        self.views(&found)
+    }
+
+    /// Puts the marks in the order of the candidates; those of backends that left are kept for a while.
+    fn keep_marks(&mut self, now: Time, found: &[Found]) {
+        let mut before = std::mem::take(&mut self.marks);
+        for one in found {
+            let place = before.iter().position(|mark| mark.backend == one.backend);
+            let ahead = place.map_or(0.0, |place| before.swap_remove(place).ahead);
+            self.marks.push(Mark { backend: one.backend, ahead, excess: None, seen: now });
+        }
+        before.retain(|mark| now.since(mark.seen) < KEPT_FOR);
+        before.truncate(found.len());
+        self.marks.extend(before);
+    }
+
+    /// Who used more than the mean falls behind, who used less gets ahead.
+    fn correct(&mut self, found: &[Found], seconds: f64) {
+        let mean = mean(found.iter().filter_map(Found::cpu)).unwrap_or(0.0);
+        for (mark, one) in self.marks.iter_mut().zip(found) {
+            let Some(cpu) = one.cpu() else {
+                // Nobody can tell any more whether it is still right.
+                let step = AHEAD_MOST * seconds / KEPT_FOR.as_secs_f64();
+                mark.ahead -= mark.ahead.clamp(-step, step);
+                continue;
+            };
+            let excess = (cpu - mean).clamp(-EXCESS_MOST, EXCESS_MOST);
+            // One that fails uses little, which is no reason to send it more.
+            let excess = if one.has_errors { excess.max(0.0) } else { excess };
+            mark.excess = Some(excess);
+            mark.ahead -= self.gain * seconds * excess;
+        }
+        if found.is_empty() {
+            return;
+        }
+        // Only differences count; and what cannot be corrected must not add up for ever.
+        let present = &mut self.marks[..found.len()];
+        let middle = present.iter().map(|mark| mark.ahead).sum::<f64>() / found.len() as f64;
+        for mark in present {
+            mark.ahead = (mark.ahead - middle).clamp(-AHEAD_MOST, AHEAD_MOST);
+        }
+    }
+
+    fn views(&self, found: &[Found]) -> Box<[View]> {
+        let usual_cores = mean(found.iter().filter_map(Found::cores)).unwrap_or(1.0);
+        let believed_s = self.means.qps.map_or(BELIEVED_LEAST_S, |qps| BELIEVED_FOR / qps);
+        let believed_s = believed_s.clamp(BELIEVED_LEAST_S, BELIEVED_MOST_S);
+        let (others, share) = (self.means.others.unwrap_or(0.0).max(0.0), self.means.runnable_share());
+        let view = |(one, mark): (&Found, &Mark)| {
+            let cores = one.cores().unwrap_or(usual_cores);
+            let correction = self.gain * AT_ONCE_S * mark.excess.unwrap_or(0.0) - mark.ahead;
+            View {
+                each: (share / cores) as f32,
+                mean: (others * cores) as f32,
+                fade: (1.0 / (believed_s * TICKS_PER_SECOND)) as f32,
+                bias: (1.0 / cores + correction) as f32,
+            }
+        };
+        found.iter().zip(&self.marks).map(view).collect()
+    }
+
+    /// Why the candidate at `place` gets what it gets.
+    pub(super) fn why(&self, place: usize) -> &'static str {
+        match self.marks.get(place).map(|mark| (mark.excess, mark.ahead)) {
+            None => "new: taken for average",
+            Some((None, _)) => "no fresh report of CPU: taken for average",
+            Some((Some(excess), _)) if excess > NOTABLE => "less: uses more CPU than the mean",
+            Some((Some(excess), _)) if excess < -NOTABLE => "more: uses less CPU than the mean",
+            Some((_, ahead)) if ahead > NOTABLE => "more, which keeps its CPU at the mean",
+            Some((_, ahead)) if ahead < -NOTABLE => "less, which keeps its CPU at the mean",
+            Some(_) => "fewest runnable requests per core come first",
+        }
+    }
+}
+
+impl Means {
+    fn learn(&mut self, found: &[Found], seconds: f64) {
+        let weight = (seconds / LEARNED_OVER_S).min(1.0);
+        let fresh = || found.iter().filter_map(|one| Some((one, one.report.as_ref()?)));
+        let others = fresh().filter(|(one, _)| one.glimpse.age < f32::MAX);
+        let (requests, cores) = others.fold((0.0, 0.0), |(requests, cores), (one, report)| {
+            (requests + f64::from(one.glimpse.others), cores + report.processors.unwrap_or(1.0))
+        });
+        blend(&mut self.others, (cores > 0.0).then(|| requests / cores), weight);
+        // Where nobody says what is runnable: what has a core is, and the others may be.
+        let runnable = |report: &LoadReport| report.runnable.or(Some(report.utilization? * report.processors?));
+        let both = || fresh().filter_map(|(_, report)| Some((runnable(report)?, f64::from(report.in_flight?))));
+        blend(&mut self.runnable, mean(both().map(|(runnable, _)| runnable)), weight);
+        blend(&mut self.in_flight, mean(both().map(|(_, in_flight)| in_flight)), weight);
+        blend(&mut self.qps, mean(fresh().filter_map(|(_, report)| report.qps)), weight);
+    }
+
+    /// How much of its time in flight a request wants a core.
+    fn runnable_share(&self) -> f64 {
+        match (self.runnable, self.in_flight) {
+            (Some(runnable), Some(in_flight)) if in_flight > 0.0 => (runnable / in_flight).clamp(SHARE_LEAST, 1.0),
+            _ => 1.0,
+        }
+    }
+}
+
+fn find(now: Time, among: &Candidates<'_>, place: usize) -> Option<Found> {
+    let fresh = among.report(place).filter(|(told, _)| now.since(*told) < FRESH_FOR);
+    Some(Found {
+        backend: among.backend(place)?,
+        report: fresh.map(|(_, report)| report),
+        is_new: among.usable_since(place).is_some_and(|since| now.since(since) < NEW_FOR),
+        glimpse: among.glimpse(ticks(now), place),
+        has_errors: among.errors(now, place) > 0,
+    })
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Moves a mean towards a new value, if there is one.
+fn blend(mean: &mut Option<f64>, value: Option<f64>, weight: f64) {
+    if let Some(value) = value {
+        *mean = Some(mean.map_or(value, |before| before + (value - before) * weight));
+    }
+}
+
+/// How often the slow loop turns, and how often while nobody is heard.
+const TURN: Duration = Duration::from_millis(250);
+const TURN_ASLEEP: Duration = Duration::from_secs(1);
+/// How long a report says something of CPU, which is a mean over 2 s.
+const FRESH_FOR: Duration = Duration::from_secs(5);
+/// How long a backend is left out of the correction after it was connected to: its CPU is a mean over no time yet, of the
+/// rush of requests that find it empty.
+const NEW_FOR: Duration = Duration::from_secs(5);
+/// How long what was learned of a backend that left is kept, since a restart takes less; and how fast that of one goes that
+/// says nothing any more.
+const KEPT_FOR: Duration = Duration::from_secs(60);
+/// How many requests reach a backend until a report of those in flight says nothing any more.
+const BELIEVED_FOR: f64 = 10.0;
+const BELIEVED_LEAST_S: f64 = 0.001;
+const BELIEVED_MOST_S: f64 = 1.0;
+/// Seconds of correction that count at once, before they have added up: less swing from second to second.
+const AT_ONCE_S: f64 = 5.0;
+/// More than half of its cores too much is corrected no faster.
+const EXCESS_MOST: f64 = 0.5;
+/// One request for each core is all that a correction can be worth.
+const AHEAD_MOST: f64 = 1.0;
+/// Seconds over which means of the subset are taken.
+const LEARNED_OVER_S: f64 = 2.0;
+/// A request that waits for nearly all of its time still counts for something.
+const SHARE_LEAST: f64 = 0.01;
+/// What people are told of.
+const NOTABLE: f64 = 0.05;
