@@ -241,6 +241,7 @@ impl Spill {
             share: cluster.share,
             demand: self.demand,
             passed,
+            home_load: self.clusters[0].memory.load(),
             clusters: self.clusters.len(),
         };
         if place == 0 { asked.at_home() } else { asked.elsewhere() }
