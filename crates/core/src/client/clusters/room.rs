@@ -23,6 +23,8 @@ pub(super) struct Asked<'a> {
     pub(super) passed: f64,
     /// How full the nearest is.
     pub(super) home_load: Option<f64>,
+    /// What tasks of the nearest say that they fail: what fails everywhere is no reason to stay away.
+    pub(super) home_failing: f64,
     /// How many clusters there are.
     pub(super) clusters: usize,
 }
@@ -101,6 +103,10 @@ impl Asked<'_> {
         }
         if let Some(utilization) = memory.utilization_lately().filter(|&utilization| utilization > most) {
             limit(memory.share_lately() * most / utilization, FILLS);
+        }
+        // Load falls at once where requests fail fast, and the share of errors that tasks report rises slowly.
+        if memory.last.failing.is_some_and(|failing| failing > self.home_failing + REFUSED_HIGH) {
+            limit(self.share, FAILS);
         }
         match memory.backlog() {
             Backlog::Grows => limit(self.share * (1.0 - (LEAVE_RATE * self.passed).min(0.5)), PILES_UP),
