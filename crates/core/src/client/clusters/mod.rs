@@ -241,6 +241,8 @@ impl Spill {
             share: cluster.share,
             demand: self.demand,
             passed,
+            home_load: self.clusters[0].memory.load(),
+            home_failing: self.clusters[0].memory.last.failing.unwrap_or(0.0),
             clusters: self.clusters.len(),
         };
         if place == 0 { asked.at_home() } else { asked.elsewhere() }

@@ -21,6 +21,10 @@ pub(super) struct Asked<'a> {
     pub(super) demand: Option<f64>,
     /// Seconds since the last decision.
     pub(super) passed: f64,
+    /// How full the nearest is.
+    pub(super) home_load: Option<f64>,
+    /// What tasks of the nearest say that they fail: what fails everywhere is no reason to stay away.
+    pub(super) home_failing: f64,
     /// How many clusters there are.
     pub(super) clusters: usize,
 }
@@ -54,7 +58,7 @@ impl Asked<'_> {
         if memory.last.usable == 0 {
             return Room { share: 0.0, why: NOBODY };
         }
-        let most = self.config.full - self.config.margin;
+        let most = self.most_elsewhere();
         let Some(load) = memory.load() else {
             return self.not_into_trouble(most, Room { share: self.share + STEP_UNKNOWN, why: UNKNOWN });
         };
@@ -64,6 +68,14 @@ impl Asked<'_> {
         let share = memory.share_reported() + room * part;
         let why = if room > 0.0 { ROOM } else { FULL };
         self.not_into_trouble(most, Room { share: share.clamp(0.0, 1.0), why })
+    }
+
+    /// How full a cluster may be for requests from elsewhere: less than for those at home there, but for those whose own
+    /// cluster is beyond its capacity as much. Between the two it rises with the load at home, so that it does not swing.
+    fn most_elsewhere(&self) -> f64 {
+        let ClustersConfig { full, margin, .. } = *self.config;
+        let calm = self.home_load.map_or(1.0, |load| (1.0 - load) / (1.0 - full).max(NARROWEST));
+        full - margin * calm.clamp(0.0, 1.0)
     }
 
     /// The share that would fill it up to `most`, if everybody like this one adds or takes away as much.
@@ -92,6 +104,10 @@ impl Asked<'_> {
         if let Some(utilization) = memory.utilization_lately().filter(|&utilization| utilization > most) {
             limit(memory.share_lately() * most / utilization, FILLS);
         }
+        // Load falls at once where requests fail fast, and the share of errors that tasks report rises slowly.
+        if memory.last.failing.is_some_and(|failing| failing > self.home_failing + REFUSED_HIGH) {
+            limit(self.share, FAILS);
+        }
         match memory.backlog() {
             Backlog::Grows => limit(self.share * (1.0 - (LEAVE_RATE * self.passed).min(0.5)), PILES_UP),
             Backlog::Falls => limit(self.share, PILES_UP),
@@ -107,6 +123,8 @@ pub(super) const ALL: f64 = 0.999;
 const TRICKLE: f64 = 0.01;
 /// What may go where nobody says how full it is, more with each decision.
 const STEP_UNKNOWN: f64 = 0.02;
+/// `full` may be 1: then any load beyond it counts.
+const NARROWEST: f64 = 0.01;
 /// Chance refuses one in a hundred near full load.
 const REFUSED_HIGH: f64 = 0.02;
 /// Share that leaves in a second while work piles up: what is 40 % too much is gone in a second.
