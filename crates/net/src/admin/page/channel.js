@@ -27,6 +27,16 @@ function leftOut(ejected) {
   return ejected.panics_now ? " · too few others to leave any out" : ` · ${ejected.now} left out`;
 }
 
+/** What was tried again, and what was not though it might have helped. */
+function retryWords(retries) {
+  if (!retries) return "";
+  const all = (counts) => Object.values(counts ?? {}).reduce((sum, more) => sum + more, 0);
+  const made = Object.entries(retries.made).filter(([, one]) => one > 0).map(([cause, one]) => `${cause} ${count(one)}`);
+  const observed = all(retries.observed) ? ` · would have been ${count(all(retries.observed))}` : "";
+  const spent = retries.stopped.budget ? ` · not, for want of budget ${count(retries.stopped.budget)}` : "";
+  return `. Tried again: ${made.join(" · ") || "none"}${observed}${spent}`;
+}
+
 export class ChannelView {
   constructor() {
     this.root = document.getElementById("channel").content.firstElementChild.cloneNode(true);
@@ -126,6 +136,6 @@ export class ChannelView {
     }
     const reasons = Object.entries(REASONS).filter(([reason]) => known(channel.refused[reason]));
     const refused = reasons.map(([reason, words]) => `${words} ${count(channel.refused[reason])}`);
-    say(this.part("refusals"), `Refused here so far: ${refused.join(" · ")}`);
+    say(this.part("refusals"), `Refused here so far: ${refused.join(" · ")}${retryWords(channel.retries)}`);
   }
 }

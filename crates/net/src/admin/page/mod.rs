@@ -8,7 +8,7 @@ pub(crate) struct PageFile {
     pub(crate) text: &'static str,
 }
 
-pub(crate) const FILES: [PageFile; 14] = [
+pub(crate) const FILES: [PageFile; 15] = [
     PageFile { path: "/", content_type: "text/html; charset=utf-8", text: include_str!("index.html") },
     PageFile { path: "/page.css", content_type: "text/css; charset=utf-8", text: include_str!("page.css") },
     PageFile { path: "/icon.svg", content_type: "image/svg+xml", text: include_str!("icon.svg") },
@@ -20,6 +20,7 @@ pub(crate) const FILES: [PageFile; 14] = [
     script("/load.js", include_str!("load.js")),
     script("/backend.js", include_str!("backend.js")),
     script("/channel.js", include_str!("channel.js")),
+    script("/cluster.js", include_str!("cluster.js")),
     script("/server.js", include_str!("server.js")),
     script("/admission.js", include_str!("admission.js")),
     script("/spender.js", include_str!("spender.js")),

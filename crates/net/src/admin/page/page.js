@@ -2,6 +2,7 @@
 
 import { AdmissionView } from "./admission.js";
 import { ChannelView } from "./channel.js";
+import { ClusterRow } from "./cluster.js";
 import { keep, say } from "./draw.js";
 import { ServerRow } from "./server.js";
 import { span } from "./words.js";
@@ -10,7 +11,7 @@ const POLL_MS = 500;
 const ANSWER_MOST_MS = 3000;
 
 const page = {
-  channels: new Map(), servers: new Map(), admissions: new Map(), uptime: 0, answeredAt: performance.now(), timer: null, isAsking: false,
+  channels: new Map(), clusters: new Map(), servers: new Map(), admissions: new Map(), uptime: 0, answeredAt: performance.now(), timer: null, isAsking: false,
 };
 const byId = (id) => document.getElementById(id);
 
@@ -29,6 +30,9 @@ function show(state) {
   document.title = services.length ? `${[...new Set(services)].join(", ")} · evenkeel` : "evenkeel";
   const channels = state.channels.map((channel, i) => ({ channel, at: state.uptime_s, key: `${i} ${channel.service}` }));
   keep(byId("channels"), page.channels, channels, (item) => item.key, () => new ChannelView());
+  const clusters = (state.clusters ?? []).map((cluster) => ({ ...cluster, key: `${cluster.service} ${cluster.name}` }));
+  keep(byId("clusters").querySelector("tbody"), page.clusters, clusters, (item) => item.key, () => new ClusterRow());
+  byId("clusters").hidden = clusters.length === 0;
   say(byId("silent"), state.silent_channels.map((service) => `The channel to ${service} does not answer.`).join(" "));
   const servers = state.servers.map((server, i) => ({ ...server, key: i + 1 }));
   keep(byId("servers").querySelector("tbody"), page.servers, servers, (item) => item.key, () => new ServerRow());
