@@ -79,7 +79,6 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ServerConfig::default();
     let PeersConfig { most: peers_most, forget_after } = peers;
     let RequestMeta { criticality, deadline, attempt, kind, customer, lot, method } = RequestMeta::default();
-    let channel = ChannelConfig::default();
     let none = |is_none: bool| if is_none { "none".to_owned() } else { "some".to_owned() };
     let mut settings = BTreeMap::from([
         ("client.policy", policy.to_string()),
@@ -104,16 +103,6 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("client.checks.jitter", checks_jitter.to_string()),
         ("client.probes.per_request", per_request.to_string()),
         ("client.probes.per_second", per_second.to_string()),
-        ("channel.connect_timeout", format!("{:?}", channel.connect_timeout)),
-        ("channel.ping_every", format!("{:?}", channel.ping_every)),
-        ("channel.ping_timeout", format!("{:?}", channel.ping_timeout)),
-        ("channel.streams_at_first", channel.streams_at_first.to_string()),
-        ("channel.datagrams", channel.datagrams.to_string()),
-        ("channel.replay_most", channel.replay_most.to_string()),
-        ("channel.protocol", format!("{:?}", channel.protocol)),
-        ("channel.defaults.criticality", channel.defaults.criticality.to_string()),
-        ("channel.defaults.timeout", none(channel.defaults.timeout.is_none())),
-        ("channel.seed", none(channel.seed.is_none())),
         ("server.drain_least", format!("{drain_least:?}")),
         ("server.drain_least_silent", format!("{drain_least_silent:?}")),
         ("server.drain_most", format!("{drain_most:?}")),
@@ -129,6 +118,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("request.lot", lot.0.to_string()),
         ("request.method", method.0.to_string()),
     ]);
+    settings.extend(of_channel(&ChannelConfig::default()));
     settings.extend(picking(&pick));
     settings.extend(ejecting(&eject));
     settings.extend(throttling(&throttle));
@@ -136,6 +126,22 @@ fn defaults() -> BTreeMap<&'static str, String> {
     settings.extend(admitting(&admission));
     settings.extend(spilling(&ClustersConfig::default()));
     settings
+}
+
+fn of_channel(channel: &ChannelConfig) -> [(&'static str, String); 10] {
+    let none = |is_none: bool| if is_none { "none" } else { "some" }.to_owned();
+    [
+        ("channel.connect_timeout", format!("{:?}", channel.connect_timeout)),
+        ("channel.ping_every", format!("{:?}", channel.ping_every)),
+        ("channel.ping_timeout", format!("{:?}", channel.ping_timeout)),
+        ("channel.streams_at_first", channel.streams_at_first.to_string()),
+        ("channel.datagrams", channel.datagrams.to_string()),
+        ("channel.replay_most", channel.replay_most.to_string()),
+        ("channel.protocol", format!("{:?}", channel.protocol)),
+        ("channel.defaults.criticality", channel.defaults.criticality.to_string()),
+        ("channel.defaults.timeout", none(channel.defaults.timeout.is_none())),
+        ("channel.seed", none(channel.seed.is_none())),
+    ]
 }
 
 fn picking(pick: &PickConfig) -> [(&'static str, String); 13] {

@@ -75,7 +75,7 @@ pub struct EjectCounts {
     pub panics_now: bool,
 }
 
-/// A backend as it is looked at: who, and its attempts that ended in the order of [`Outcome::ALL`].
+/// A member as it is looked at: who, and its attempts that ended in the order of [`Outcome::ALL`].
 pub(crate) type Ended = (BackendId, [u64; Outcome::ALL.len()]);
 
 /// Looks at the backends of one client and leaves some out.
@@ -132,23 +132,26 @@ impl Ejection {
         }
     }
 
-    /// Looks at all backends that are connected and willing. Says whether who is out has changed.
-    pub(crate) fn look(&mut self, now: Time, config: &EjectConfig, ended: &[Ended]) -> bool {
+    /// Looks at all members, of whom so many are connected and willing. Says whether who is out has changed.
+    pub(crate) fn look(&mut self, now: Time, config: &EjectConfig, ended: &[Ended], usable: usize) -> bool {
+        let is_first = self.looked_at.is_none();
         let passed = self.looked_at.replace(now).map_or(Duration::ZERO, |at| now.since(at));
         let kept = decay(passed, HALF_LIFE);
-        // Those that are away keep their record while they are out: coming back is no way in.
-        self.records.retain(|backend, record| {
-            record.out_until.is_some_and(|at| at > now) || ended.iter().any(|(known, _)| known == backend)
-        });
+        self.records.retain(|backend, _| ended.iter().any(|(known, _)| known == backend));
         let mut is_used = false;
         for (backend, ended) in ended {
-            is_used |= self.records.entry(*backend).or_default().read(ended, kept);
+            let record = self.records.entry(*backend).or_default();
+            is_used |= record.read(ended, kept);
+            if is_first {
+                // What was before it began to look says nothing of what is so now.
+                (record.tried, record.failed) = (0.0, 0.0);
+            }
         }
         let mut changed = false;
         for record in self.records.values_mut() {
             changed |= record.come_back(now);
         }
-        changed |= self.leave_out(now, config, ended.len());
+        changed |= self.leave_out(now, config, usable);
         self.idle_looks = if is_used || self.records.values().any(|record| record.out_until.is_some()) {
             0
         } else {
@@ -257,7 +260,7 @@ impl Record {
 
 /// How often it looks while there are requests, and how often it may double that while there are none.
 const EVERY: Duration = Duration::from_millis(500);
-const IDLE_LOOKS_MOST: u32 = 4;
+const IDLE_LOOKS_MOST: u32 = 2;
 /// Time in which an attempt's weight halves: what was so a few seconds ago is not so now.
 const HALF_LIFE: Duration = Duration::from_secs(2);
 /// Times as often as usual must it fail.

@@ -38,9 +38,12 @@ impl Glance {
     #[inline]
     pub(crate) fn at(&self, now: u32) -> Glimpse {
         let word = self.0.load(Ordering::Relaxed);
-        let age = now.wrapping_sub((word >> 32) as u32).cast_signed().max(0) as f32;
-        let seen = Glimpse { age, others: (word as u32).cast_signed() as f32 };
-        if word == 0 { Glimpse::NEVER } else { seen }
+        let age = now.wrapping_sub((word >> 32) as u32).cast_signed();
+        // Ahead by more than threads disagree: the clock was set back, or it is days old.
+        if word == 0 || age < -AHEAD_MOST {
+            return Glimpse::NEVER;
+        }
+        Glimpse { age: age.max(0) as f32, others: (word as u32).cast_signed() as f32 }
     }
 
     /// Forgets it: it was another backend's.
@@ -58,6 +61,8 @@ pub(crate) fn ticks(now: Time) -> u32 {
 const TICK_SHIFT: u32 = 16;
 /// Ticks in a second.
 pub(crate) const TICKS_PER_SECOND: f64 = 1e9 / (1u32 << TICK_SHIFT) as f64;
+/// A second.
+const AHEAD_MOST: i32 = 1_000_000_000 >> TICK_SHIFT;
 /// More is nonsense, and a few such must not swallow the rest of a sum.
 const OTHERS_MOST: i64 = 1_000_000;
 

@@ -284,7 +284,8 @@ impl Client {
         }
         self.take_news();
         if self.ejection.next_timeout().is_some_and(|at| at <= self.now) {
-            self.changed |= self.ejection.look(self.now, &self.config.eject, &self.roster.ended());
+            let usable = self.roster.candidates(false).count();
+            self.changed |= self.ejection.look(self.now, &self.config.eject, &self.roster.ended(), usable);
         }
         if self.refit_at.is_some_and(|at| at <= self.now) {
             self.refit_at = self.policy.refit_period().map(|period| self.now + period);

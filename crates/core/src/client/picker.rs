@@ -105,12 +105,14 @@ impl Picker {
         self.slots.throttle.admit(&self.throttling, now, meta, rng)?;
         let among = self.candidates_for(meta);
         let mut first = self.policy.pick(now, &among, local, rng);
-        if let Some(not) = not {
-            first = self.elsewhere(now, &among.first(self.awake), first, not, rng);
-        }
         // Rare: it is connected to for the next ones, and this request goes to one that stands ready.
         let inactive = first.take_if(|picked| *picked >= self.awake);
         let wakes = inactive.is_some_and(|inactive| self.want(inactive));
+        if let Some(not) = not.filter(|_| self.awake > 0) {
+            let ready = among.first(self.awake);
+            let first_ready = first.or_else(|| self.policy.pick(now, &ready, local, rng));
+            first = self.elsewhere(now, &ready, first_ready, not, rng);
+        }
         let heeds = self.throttling.hints != Mode::Off && self.slots.throttle.hints.any(now);
         let picked = if first.is_none() && (inactive.is_none() || self.awake == 0) {
             None

@@ -328,7 +328,7 @@ fn settings_change_at_run_time_and_bad_ones_leave_everything_as_it_was() {
     other.policy = PolicyName::Level;
     other.pick.level.gain = -1.0;
     let error = fixture.client.handle_config(NOW, other).unwrap_err();
-    assert_eq!(error.field, "level.gain");
+    assert_eq!(error.field, "pick.level.gain");
     assert_eq!(fixture.client.snapshot(NOW).policy, "least_loaded");
     fixture.finish_all(rest.into_iter().chain([ticket]));
 }

@@ -210,10 +210,10 @@ fn bad_settings_are_refused_by_name() {
         change(&mut settings.pick.prequal);
         settings.check().unwrap_err().to_string()
     };
-    assert_eq!(refused(|one| one.pool = 1), "prequal.pool = 1 is not possible: must be from 2 to 32");
-    assert!(refused(|one| one.every = Duration::ZERO).starts_with("prequal.every"));
-    assert!(refused(|one| one.expiry = Duration::ZERO).starts_with("prequal.expiry"));
-    assert!(refused(|one| one.uses_most = 0).starts_with("prequal.uses_most"));
-    assert!(refused(|one| one.hot_quantile = 1.0).starts_with("prequal.hot_quantile"));
-    assert!(refused(|one| one.tie = -0.1).starts_with("prequal.tie"));
+    assert_eq!(refused(|one| one.pool = 1), "pick.prequal.pool = 1 is not possible: must be from 2 to 32");
+    assert!(refused(|one| one.every = Duration::ZERO).starts_with("pick.prequal.every"));
+    assert!(refused(|one| one.expiry = Duration::ZERO).starts_with("pick.prequal.expiry"));
+    assert!(refused(|one| one.uses_most = 0).starts_with("pick.prequal.uses_most"));
+    assert!(refused(|one| one.hot_quantile = 1.0).starts_with("pick.prequal.hot_quantile"));
+    assert!(refused(|one| one.tie = -0.1).starts_with("pick.prequal.tie"));
 }

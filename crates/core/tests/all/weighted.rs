@@ -312,11 +312,11 @@ fn bad_settings_are_refused_by_name() {
     };
     assert_eq!(
         refused(|one| one.correction = 0.6),
-        "weighted.correction = 0.6 is not possible: must be from 0.0 to 0.5"
+        "pick.weighted.correction = 0.6 is not possible: must be from 0.0 to 0.5"
     );
-    assert!(refused(|one| one.every = Duration::ZERO).starts_with("weighted.every = 0ns"));
-    assert!(refused(|one| one.blackout = Duration::from_secs(61)).starts_with("weighted.blackout"));
-    assert!(refused(|one| one.expiry = Duration::ZERO).starts_with("weighted.expiry"));
-    assert!(refused(|one| one.error_penalty = f64::NAN).starts_with("weighted.error_penalty"));
-    assert!(refused(|one| one.slow_start = Duration::from_secs(4_000)).starts_with("weighted.slow_start"));
+    assert!(refused(|one| one.every = Duration::ZERO).starts_with("pick.weighted.every = 0ns"));
+    assert!(refused(|one| one.blackout = Duration::from_secs(61)).starts_with("pick.weighted.blackout"));
+    assert!(refused(|one| one.expiry = Duration::ZERO).starts_with("pick.weighted.expiry"));
+    assert!(refused(|one| one.error_penalty = f64::NAN).starts_with("pick.weighted.error_penalty"));
+    assert!(refused(|one| one.slow_start = Duration::from_secs(4_000)).starts_with("pick.weighted.slow_start"));
 }

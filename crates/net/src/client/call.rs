@@ -51,7 +51,7 @@ pub(super) async fn call(
         };
         let (counted, sender) = match begun {
             Ok(begun) => begun,
-            Err(refusal) => return before.unwrap_or_else(|| Err(walk.refused(refusal))),
+            Err(refusal) => return walk.without_another(before, refusal),
         };
         if let Some(held) = counted.held() {
             headers::write_held(request.headers_mut(), held);
@@ -72,10 +72,13 @@ pub(super) async fn call(
         pause(wait, deadline).await;
         request = match sending.again(tries.meta(&first).attempt) {
             Some(again) => again,
-            None => return end,
+            None => {
+                walk.give_up(fate.outcome);
+                return end;
+            }
         };
         if fate.outcome != Outcome::Unsent {
-            before = Some(end);
+            before = Some((end, fate.outcome));
         }
     }
 }
@@ -117,7 +120,13 @@ impl Walk<'_> {
                 }
                 // What this picker knew may be outdated: nothing begins on backends that have left since.
                 Err(Refusal::AllFull) if !is_newest(shared, &published) => {}
-                Err(refusal) => return Err(refusal),
+                Err(refusal) => {
+                    // Whoever is wanted is connected to, also where this one does not wait for it.
+                    if refusal == Refusal::Waking {
+                        shared.wishes.notify_one();
+                    }
+                    return Err(refusal);
+                }
             }
         }
     }
@@ -130,7 +139,7 @@ impl Walk<'_> {
             // A picker that is published from here on is not missed.
             publications.mark_unchanged();
             match self.begin(tries) {
-                Err(Refusal::Waking) => shared.wishes.notify_one(),
+                Err(Refusal::Waking) => {}
                 begun => return begun,
             }
             let now = Instant::now();
@@ -151,6 +160,24 @@ impl Walk<'_> {
             self.context.remember_dont_retry();
         }
         CallError::Refused(refusal)
+    }
+
+    /// No other backend takes it: what the last attempt gave stands.
+    fn without_another(
+        &self,
+        before: Option<(Result<Response, CallError>, Outcome)>,
+        refusal: Refusal,
+    ) -> Result<Response, CallError> {
+        let Some((end, outcome)) = before else { return Err(self.refused(refusal)) };
+        self.give_up(outcome);
+        end
+    }
+
+    /// What was refused is not tried again here, so it is not to be tried again above (B17).
+    fn give_up(&self, outcome: Outcome) {
+        if outcome == Outcome::Overloaded {
+            self.context.remember_dont_retry();
+        }
     }
 
     /// Gives the attempt's place back where there is no answer, and says what became of it.

@@ -70,7 +70,8 @@ impl Clusters {
         let shares = brain.poll_shares().expect("a new brain has shares");
         let shares = Arc::new(ArcSwap::new(shares));
         let (questions, asked) = mpsc::unbounded_channel();
-        let task = Deciding { brain, clock, channels: channels.clone(), shares: Arc::clone(&shares) };
+        let readings = vec![Reading::default(); channels.len()];
+        let task = Deciding { brain, clock, channels: channels.clone(), shares: Arc::clone(&shares), readings };
         tokio::spawn(task.run(asked));
         Ok(Clusters { shared: Arc::new(Shared { names, channels, shares, questions }) })
     }
@@ -113,6 +114,8 @@ struct Deciding {
     clock: Clock,
     channels: Vec<Channel>,
     shares: Arc<ArcSwap<Shares>>,
+    /// What each said last.
+    readings: Vec<Reading>,
 }
 
 impl Deciding {
@@ -147,13 +150,16 @@ impl Deciding {
     async fn decide(&mut self) {
         let wants_news = self.brain.wants_news();
         let asked: Vec<_> = self.channels.iter().map(|channel| channel.read(wants_news)).collect();
-        let mut readings = Vec::with_capacity(asked.len());
-        for wait in asked {
-            // A driver that does not answer is as good as one without backends.
-            let read = tokio::time::timeout(DRIVER_ANSWERS_WITHIN, wait).await;
-            readings.push(read.ok().flatten().unwrap_or_default());
+        for (reading, wait) in self.readings.iter_mut().zip(asked) {
+            match tokio::time::timeout(DRIVER_ANSWERS_WITHIN, wait).await {
+                Ok(Some(read)) => *reading = read,
+                // It has ended: nothing can be sent there.
+                Ok(None) => *reading = Reading { usable: 0, ..*reading },
+                // Busy with something else for a moment, as this process is: nothing new is known.
+                Err(_) => {}
+            }
         }
-        self.brain.handle_readings(self.clock.now(), &readings);
+        self.brain.handle_readings(self.clock.now(), &self.readings);
     }
 }
 

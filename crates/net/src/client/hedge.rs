@@ -13,7 +13,7 @@ use super::answer::{Counted, answered};
 use super::call::{Ended, Walk, send as send_once};
 use super::replay::SentBody;
 use super::sender::{Answer, Failure, Sender};
-use crate::wire::outcome;
+use crate::wire::{headers, outcome};
 
 /// How an attempt ended, and its place.
 type Attempted = (Result<Answer, Ended>, Counted);
@@ -60,8 +60,11 @@ fn second(
     if !walk.hedges(tries, counted.backend()) {
         return None;
     }
-    let request = walk.sending.beside(tries.meta(&walk.first).attempt)?;
+    let mut request = walk.sending.beside(tries.meta(&walk.first).attempt)?;
     let (other, sender) = walk.begin(tries).ok()?;
+    if let Some(held) = other.held() {
+        headers::write_held(request.headers_mut(), held);
+    }
     Some((other, sender, request))
 }
 
@@ -97,7 +100,9 @@ where
 fn is_answer(ended: &Result<Answer, Ended>) -> bool {
     match ended {
         // One that has yet to send its trailers has begun to answer.
-        Ok((answer, _)) => outcome::outcome_of_head(answer.status(), answer.headers()).is_none_or(|it| !it.is_error()),
+        // And that trying again makes it worse is all there is to know.
+        Ok((answer, _)) => outcome::outcome_of_head(answer.status(), answer.headers())
+            .is_none_or(|it| !it.is_error() || it == Outcome::DontRetry),
         Err(_) => false,
     }
 }

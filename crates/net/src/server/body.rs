@@ -143,6 +143,7 @@ where
                     data
                 }
                 Ok(mut trailers) => {
+                    headers::remove_never_ran(&mut trailers);
                     if let Some(admitted) = this.admitted.as_ref().filter(|_| *this.is_grpc) {
                         let (door, cost) = (&admitted.door, admitted.told_cost());
                         let report = door.reports.binary(door.clock.now(), &door.gate, cost);

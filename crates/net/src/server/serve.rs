@@ -354,6 +354,7 @@ fn answered_by_handler<B: Body, E>(
             return Err(error);
         }
     };
+    headers::remove_never_ran(response.headers_mut());
     let head = outcome::outcome_of_head(response.status(), response.headers());
     let verdict = outcome::outcome_of(response.status(), response.headers());
     if head.is_some_and(|verdict| passes_on_dont_retry(&admitted.task, verdict)) {

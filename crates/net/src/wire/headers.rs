@@ -133,6 +133,17 @@ pub fn read_pushback(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_millis(millis))
 }
 
+/// Removes what only somebody who did not run the request may say: a handler that passes on the answer of somebody behind it has run.
+pub fn remove_never_ran(headers: &mut HeaderMap) {
+    headers.remove(names::REFUSED);
+    if read_pushback(headers).is_some() {
+        headers.remove(names::GRPC_RETRY_PUSHBACK_MS);
+    }
+    if headers.get(http::header::RETRY_AFTER).is_some_and(|seconds| seconds == "0") {
+        headers.remove(http::header::RETRY_AFTER);
+    }
+}
+
 /// Says that trying again makes it worse, in the words of both protocols' clients.
 pub fn write_dont_retry(headers: &mut HeaderMap, is_grpc: bool) {
     headers.insert(names::ENVOY_RATELIMITED, HeaderValue::from_static("true"));

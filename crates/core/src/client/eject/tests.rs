@@ -20,9 +20,10 @@ struct Fleet {
 
 impl Fleet {
     fn of(count: usize, config: EjectConfig) -> Self {
-        let ended = (0..count).map(|number| (backend(number), [0; Outcome::ALL.len()])).collect();
+        let ended: Vec<Ended> = (0..count).map(|number| (backend(number), [0; Outcome::ALL.len()])).collect();
         let mut ejection = Ejection::default();
         ejection.on_change(START, &config);
+        ejection.look(START, &config, &ended, count);
         Fleet { ejection, config, ended, looks: 0 }
     }
 
@@ -35,7 +36,7 @@ impl Fleet {
             ended[Outcome::Failed.index()] += failing(number);
             ended[Outcome::Served.index()] += 20 - failing(number);
         }
-        self.ejection.look(now, &self.config, &self.ended);
+        self.ejection.look(now, &self.config, &self.ended, self.ended.len());
         self.out()
     }
 
@@ -102,7 +103,7 @@ fn refusals_for_overload_are_no_failures() {
     for look in 1..10 {
         fleet.ended[0].1[Outcome::Overloaded.index()] += 100;
         fleet.ended[0].1[Outcome::DontRetry.index()] += 100;
-        assert!(!fleet.ejection.look(at(500 * look), &fleet.config, &fleet.ended));
+        assert!(!fleet.ejection.look(at(500 * look), &fleet.config, &fleet.ended, 3));
     }
 }
 
@@ -129,10 +130,10 @@ fn a_backend_that_is_not_used_is_looked_at_ever_more_rarely() {
     let (mut now, mut looks) = (START, 0);
     while now < START + Duration::from_secs(3_600) {
         now = ejection.next_timeout().unwrap();
-        ejection.look(now, &config, &[(backend(0), [7; Outcome::ALL.len()])]);
+        ejection.look(now, &config, &[(backend(0), [7; Outcome::ALL.len()])], 1);
         looks += 1;
     }
-    assert!((450..460).contains(&looks), "{looks}: every 8 s");
+    assert!((1_800..1_810).contains(&looks), "{looks}: every 2 s");
     ejection.on_change(now, &EjectConfig { mode: Mode::Off, ..config });
     assert_eq!(ejection.next_timeout(), None);
 }
@@ -145,6 +146,22 @@ fn a_clock_that_is_set_back_keeps_nobody_out() {
     fleet.ejection.on_clock_jump(now, Time::from_secs(5));
     assert_eq!(fleet.ejection.out_until(backend(3)), Some(Time::from_secs(6)));
     assert!(fleet.ejection.next_timeout() <= Some(Time::from_secs(6)));
-    fleet.ejection.look(Time::from_secs(6), &fleet.config, &fleet.ended);
+    fleet.ejection.look(Time::from_secs(6), &fleet.config, &fleet.ended, 10);
     assert_eq!(fleet.out(), [0; 0]);
+}
+
+#[test]
+fn what_was_before_it_looked_or_while_one_was_away_is_not_held_against_it() {
+    let config = EjectConfig::default();
+    let mut lives: Vec<Ended> = (0..5).map(|number| (backend(number), [1_000; Outcome::ALL.len()])).collect();
+    lives[0].1[Outcome::Failed.index()] = 1_000_000;
+    let mut ejection = Ejection::default();
+    assert!(!ejection.look(START, &config, &lives, 5) && !ejection.look(at(500), &config, &lives, 5));
+
+    // Away for a while, and nothing has ended since: what it failed at then fades.
+    lives[0].1[Outcome::Failed.index()] += 100;
+    lives[0].1[Outcome::Served.index()] += 101;
+    assert!(!ejection.look(at(1_000), &config, &lives, 4), "as many succeeded");
+    lives[0].1[Outcome::Served.index()] += 10;
+    assert!((3..20).all(|look| !ejection.look(at(500 * look), &config, &lives, 5)));
 }

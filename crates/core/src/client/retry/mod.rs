@@ -76,7 +76,7 @@ impl Tries {
         self.unsent
     }
 
-    /// Whether nothing was sent yet, or everything that was never left.
+    /// Whether nothing was sent yet.
     pub fn is_first(&self) -> bool {
         self.retries == 0 && self.unsent == 0
     }
@@ -294,7 +294,11 @@ impl Retries {
         if cause == Cause::Overloaded && budget.sums(bucket).are_refused(settings.refused_most) {
             return Err(Stop::ManyRefuse);
         }
-        if !budget.take(bucket, settings.share) {
+        // What only observes takes nothing from those that are made.
+        let is_watched = mode != Mode::On && settings.mode == Mode::On;
+        let has_room =
+            if is_watched { budget.sums(bucket).left(settings.share) > 0 } else { budget.take(bucket, settings.share) };
+        if !has_room {
             return Err(Stop::Budget);
         }
         let counts = if mode == Mode::On { &self.made } else { &self.observed };
@@ -380,6 +384,7 @@ impl Picker {
             Repeat::Gone => return Err(Stop::Gone),
         }
         let wait = match (fate.pushback, cause) {
+            (Some(asked), _) if asked > PUSHBACK_MOST => return Err(Stop::TooLate),
             (Some(asked), _) => asked,
             // Elsewhere there is room, or there is none anywhere, which the budget sees to.
             (None, Cause::Overloaded | Cause::Slow) => Duration::ZERO,
@@ -433,15 +438,15 @@ impl Picker {
     ) -> Result<(), Stop> {
         let fate = Fate { backend, outcome: Outcome::Cancelled, repeat: Repeat::Safe, pushback: None };
         let judged = self.judge(now, first, tries, (Cause::Slow, self.retrying.hedge), &fate, rng);
-        judged.map(drop).map_err(|stop| match stop {
-            Stop::Observed => stop,
-            stop => self.slots.retries.stop(stop),
-        })
+        // Not counted as given up where it is not: its first attempt goes on.
+        judged.map(drop)
     }
 }
 
 /// Before each further try of a request that never left.
 pub const UNSENT_WAITS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(5)];
+/// Whoever asks to wait for longer does not want it again.
+const PUSHBACK_MOST: Duration = Duration::from_secs(10);
 /// More attempts than there may be.
 const DOUBLINGS_MOST: u8 = 8;
 

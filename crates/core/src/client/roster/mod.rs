@@ -192,9 +192,10 @@ impl Roster {
         waking.map(|member| member.vigil.wanted_at).max()
     }
 
-    /// Attempts that have ended on each that is connected and willing.
+    /// Attempts that have ended on each member.
     pub(crate) fn ended(&self) -> Vec<Ended> {
-        self.candidates(false).map(|one| (one.backend, one.counts.ended())).collect()
+        let slot = |member: &Member| self.slots().get(member.slot);
+        self.members.iter().filter_map(|(&backend, member)| Some((backend, slot(member)?.ended()))).collect()
     }
 
     /// Attempts that have ended on those that are members now.

@@ -83,7 +83,10 @@ impl Buckets {
     /// there is room, and is not for the others to make room for.
     pub(crate) fn is_demand(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) -> bool {
         let Some(bucket) = self.limited(customer) else { return true };
-        let at = bucket.counted_at.load(Ordering::Relaxed).max(now.nanos());
+        // Further ahead than anything counts: the clock was set back.
+        let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed)).saturating_add(CHARGE_MOST_NANOS);
+        let at = bucket.counted_at.load(Ordering::Relaxed);
+        let at = if at > most { now.nanos() } else { at.max(now.nanos()) };
         if u128::from(at - now.nanos()) >= bucket.share_of(class) {
             return false;
         }

@@ -139,7 +139,7 @@ impl OfBackend {
             self.reports_since = None;
             return Err("no report for long: the mean of the others");
         }
-        let since = *self.reports_since.get_or_insert(told);
+        let since = (*self.reports_since.get_or_insert(told)).min(told);
         if now.since(since) < config.blackout {
             return Err("first reports: the mean of the others");
         }
