@@ -231,7 +231,7 @@ impl Record {
     }
 
     fn come_back(&mut self, now: Time) -> bool {
-        if !self.out_until.is_some_and(|at| at <= now) {
+        if self.out_until.is_none_or(|at| at > now) {
             return false;
         }
         // What was in flight when it was left out has ended by now; what comes next decides.

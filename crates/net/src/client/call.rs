@@ -70,13 +70,11 @@ pub(super) async fn call(
         });
         // After one that never left, the driver is about to hear what happened to the connection.
         pause(wait, deadline).await;
-        request = match sending.again(tries.meta(&first).attempt) {
-            Some(again) => again,
-            None => {
-                walk.give_up(fate.outcome);
-                return end;
-            }
+        let Some(again) = sending.again(tries.meta(&first).attempt) else {
+            walk.give_up(fate.outcome);
+            return end;
         };
+        request = again;
         if fate.outcome != Outcome::Unsent {
             before = Some((end, fate.outcome));
         }
