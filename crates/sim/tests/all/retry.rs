@@ -12,7 +12,7 @@ use evenkeel_sim::world;
 const TROUBLE: &str = r#"
 duration = "12s"
 settle = "1s"
-policy = "round_robin"               # does not avoid them by itself
+policy = "least_loaded"
 [clients]
 count = 4
 rate = 400.0
