@@ -89,8 +89,8 @@ async fn asker(kind: &str, seed: u64, targets: &[String]) -> Result<Ask, Failed>
             let mut services = Vec::new();
             for target in targets {
                 let connection = connect(target).await?;
-                let send = service_fn(move |request: Request| connection.clone().send_request(request));
-                services.push(PeakEwma::new(send, RTT, DECAY_NS, CompleteOnResponse::default()));
+                let service = service_fn(move |request: Request| connection.clone().send_request(request));
+                services.push(PeakEwma::new(service, RTT, DECAY_NS, CompleteOnResponse::default()));
             }
             let mut balance = Balance::new(ServiceList::new(services));
             balance.ready().await?;

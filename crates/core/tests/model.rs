@@ -92,9 +92,10 @@ fn nothing_begins_on_an_old_picker_once_a_notice_is_handled() {
 
 /// Until the one backend there is may fall asleep: the next answer lets its connection go.
 fn idle_client() -> (Client, Arc<Picker>, Time) {
-    let mut config = ClientConfig::default();
+    // What looks at backends now and then reads their counts each time, which is no part of this model.
+    let mut config = ClientConfig { policy: PolicyName::LeastLoaded, ..ClientConfig::default() };
     config.checks.jitter = 0.0;
-    config.retry.mode = Mode::Off;
+    (config.retry.mode, config.eject.mode) = (Mode::Off, Mode::Off);
     let mut client = Client::new(NOW, config, &mut Rng::from_seed(1)).unwrap();
     let only = BackendSpec { id: BackendId(1), ordinal: None };
     client.handle_backends(NOW, BackendList::new([only]).unwrap()).unwrap();
