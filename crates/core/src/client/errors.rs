@@ -64,17 +64,12 @@ impl RecentErrors {
         }
     }
 
-    /// Whether there is anything to count.
-    #[inline]
-    pub(crate) fn any(&self) -> bool {
-        self.0.load(Ordering::Relaxed) as u32 != 0
-    }
-
     /// How many active requests the recent errors count as.
     #[inline]
     pub(crate) fn count(&self, now: Time, forgetting: Forgetting) -> u32 {
         let word = self.0.load(Ordering::Relaxed);
-        if word as u32 == 0 {
+        // Less than half a request is none, and it only gets less.
+        if (word as u32) < ONE / 2 {
             return 0;
         }
         (value_at(word, ticks(now), forgetting) + ONE / 2) / ONE

@@ -102,6 +102,13 @@ impl InFlight {
         has_room(word, kind, limit).then(|| (count(word, Kind::Unary), count(word, Kind::Stream)))
     }
 
+    /// Requests and streams open now together, and whether there is room for one more of this kind.
+    #[inline]
+    pub(crate) fn look(&self, kind: Kind, limit: u32) -> (u32, bool) {
+        let word = self.0.load(Ordering::Relaxed);
+        (count(word, Kind::Unary) + count(word, Kind::Stream), has_room(word, kind, limit))
+    }
+
     /// Requests and streams open now.
     pub(crate) fn counts(&self) -> (u32, u32) {
         // Acquires what was written before the last place was given back, so that a slot at zero can be cleared.

@@ -35,15 +35,21 @@ impl Glance {
     }
 
     /// What was told last, seen from `now` in ticks.
-    #[inline]
     pub(crate) fn at(&self, now: u32) -> Glimpse {
+        match self.lanes(now) {
+            (i32::MAX, _) => Glimpse::NEVER,
+            (age, others) => Glimpse { age: age as f32, others: others as f32 },
+        }
+    }
+
+    /// The same as whole numbers, age and others, without a branch: for a look at many. `i32::MAX` is the age of what was never told.
+    #[inline]
+    pub(crate) fn lanes(&self, now: u32) -> (i32, i32) {
         let word = self.0.load(Ordering::Relaxed);
         let age = now.wrapping_sub((word >> 32) as u32).cast_signed();
         // Ahead by more than threads disagree: the clock was set back, or it is days old.
-        if word == 0 || age < -AHEAD_MOST {
-            return Glimpse::NEVER;
-        }
-        Glimpse { age: age.max(0) as f32, others: (word as u32).cast_signed() as f32 }
+        let age = if word == 0 || age < -AHEAD_MOST { i32::MAX } else { age.max(0) };
+        (age, (word as u32).cast_signed())
     }
 
     /// Forgets it: it was another backend's.

@@ -110,19 +110,16 @@ impl<'a> Candidates<'a> {
         self.list
     }
 
-    /// Own requests and streams in flight, and recent errors; `None` where it is full.
+    /// Own requests and streams in flight, and whether there is room for this request.
     #[inline]
-    pub(crate) fn look(&self, now: Time, candidate: &Candidate) -> Option<(u32, u32)> {
-        let slot = &*candidate.counts;
-        let (active, streams) = slot.in_flight.counts_with_room(self.request.kind, self.limit)?;
-        let errors = if slot.errors.any() { self.errors_of(now, slot) } else { 0 };
-        Some((active + streams, errors))
+    pub(crate) fn open(&self, candidate: &Candidate) -> (u32, bool) {
+        candidate.counts.in_flight.look(self.request.kind, self.limit)
     }
 
-    /// Rare, and kept out of the way of a loop that is not.
-    #[cold]
-    fn errors_of(&self, now: Time, slot: &Slot) -> u32 {
-        slot.errors.count(now, self.forgetting)
+    /// Recent errors of a candidate as requests in flight.
+    #[inline]
+    pub(crate) fn errors_of(&self, now: Time, candidate: &Candidate) -> u32 {
+        candidate.counts.errors.count(now, self.forgetting)
     }
 
     /// What others have in flight there, seen from `now` in ticks; long ago where nobody ever said.

@@ -10,17 +10,18 @@
 //! Without reports it is least-loaded round robin. Recent errors count as requests on every core.
 
 mod learned;
+mod scan;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Candidates, Policy, PolicyName, SCAN_MAX, next_with_room};
+use super::{Candidates, Policy, PolicyName, next_with_room};
 use crate::client::backend::BackendId;
 use crate::client::glance::ticks;
-use crate::client::picker::{Candidate, Local};
+use crate::client::picker::Local;
 use crate::{InvalidConfig, Rng, Time};
 use learned::Learned;
+use scan::Views;
 
 /// Settings of the policy `level`.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +49,7 @@ impl LevelConfig {
 pub struct Level {
     learned: Learned,
     /// What a pick needs of it, in the order of the candidates.
-    views: Box<[View]>,
+    views: Views,
 }
 
 /// What the slow loop says of one candidate.
@@ -75,13 +76,6 @@ impl View {
         let others = at_least_zero(self.mean + (look.others - self.mean) * left);
         (others + look.own) * self.each + look.errors + self.bias
     }
-
-    /// The key as a number that is lower where the key is; its low half is 0, for the turn among equals.
-    #[inline]
-    fn rank(&self, look: &Look) -> u64 {
-        // Floats above 0 are in the order of their bits; no bias is so far below.
-        u64::from((self.key(look) + BIAS_LEAST).to_bits()) << 32
-    }
 }
 
 /// One candidate with room, as a request meets it.
@@ -93,34 +87,17 @@ struct Look {
     age: f32,
 }
 
+impl Look {
+    #[inline]
+    fn of([own, others, age, errors]: [i32; 4]) -> Look {
+        Look { own: own as f32, errors: errors as f32, others: others as f32, age: age as f32 }
+    }
+}
+
 impl Level {
     /// Knows nothing yet.
     pub fn new(config: &LevelConfig) -> Self {
-        Level { learned: Learned::new(config.gain), views: Box::default() }
-    }
-
-    /// The lowest of those at `positions`, which come `turn` places later than the first, and of `least`.
-    #[inline]
-    fn lowest_of(
-        &self,
-        now: (Time, u32),
-        among: &Candidates<'_>,
-        positions: Range<usize>,
-        turn: u64,
-        least: u64,
-    ) -> u64 {
-        let list = among.list().get(positions.clone()).unwrap_or_default();
-        // Candidates that came without a refit are not known.
-        let views = self.views.get(positions).unwrap_or(&UNKNOWN[..list.len().min(SCAN_MAX)]);
-        let (mut turn, mut least) = (turn, least);
-        for (candidate, view) in list.iter().zip(views) {
-            if let Some(look) = look(now, among, candidate) {
-                // As whole numbers: comparing floats would be a branch, a coin toss that the processor loses.
-                least = least.min(view.rank(&look) | turn);
-            }
-            turn += 1;
-        }
-        least
+        Level { learned: Learned::new(config.gain), views: Views::default() }
     }
 }
 
@@ -130,17 +107,9 @@ impl Policy for Level {
     }
 
     fn pick(&self, now: Time, among: &Candidates<'_>, local: &mut Local, rng: &mut Rng) -> Option<usize> {
-        let (count, start) = (among.len(), local.cursor(among.len(), rng));
-        let length = if count <= SCAN_MAX { count } else { LEVEL_WINDOW };
-        let end = (start + length).min(count);
-        let now = (now, ticks(now));
-        let least = self.lowest_of(now, among, start..end, 0, FULL);
-        let least = self.lowest_of(now, among, 0..length - (end - start), (end - start) as u64, least);
-        let position = match start + (least & TURNS) as usize {
-            _ if least == FULL => next_with_room(among, start)?,
-            later if later < count => later,
-            later => later - count,
-        };
+        let start = local.cursor(among.len(), rng);
+        let position = scan::lowest(now, among, &self.views, start)?;
+        let position = if among.has_room(position) { position } else { next_with_room(among, start)? };
         local.advance_past(position);
         Some(position)
     }
@@ -151,7 +120,7 @@ impl Policy for Level {
 
     fn refit(&self, now: Time, among: &Candidates<'_>, _rng: &mut Rng) -> Option<Arc<dyn Policy>> {
         let mut learned = self.learned.clone();
-        let views = learned.turn(now, among);
+        let views = Views::of(&learned.turn(now, among));
         Some(Arc::new(Level { learned, views }))
     }
 
@@ -166,11 +135,13 @@ impl Policy for Level {
     }
 
     fn weight(&self, now: Time, among: &Candidates<'_>, position: usize) -> (f64, &'static str) {
-        let seen = among.list().get(position).and_then(|candidate| look((now, ticks(now)), among, candidate));
-        let Some(look) = seen else { return (0.0, "at its limit of requests in flight") };
+        let Some(candidate) = among.list().get(position).filter(|candidate| among.open(candidate).1) else {
+            return (0.0, "at its limit of requests in flight");
+        };
+        let look = Look::of(scan::look(now, ticks(now), among, candidate));
         // The brain asks also after candidates changed and before the refit that follows.
         let place = among.backend(position).and_then(|backend| self.learned.place_of(backend));
-        let view = place.and_then(|place| self.views.get(place)).unwrap_or(&View::UNKNOWN);
+        let view = place.map_or(View::UNKNOWN, |place| self.views.at(place));
         let why = match place {
             _ if look.errors > 0.0 => "recent errors count as requests on every core",
             Some(place) => self.learned.why(place),
@@ -186,29 +157,6 @@ fn at_least_zero(value: f32) -> f32 {
     if value > 0.0 { value } else { 0.0 }
 }
 
-/// `None` where it is full.
-#[inline]
-fn look((now, ticks): (Time, u32), among: &Candidates<'_>, candidate: &Candidate) -> Option<Look> {
-    let (own, errors) = among.look(now, candidate)?;
-    let glimpse = candidate.counts.glance.at(ticks);
-    Some(Look {
-        own: own.cast_signed() as f32,
-        errors: errors.cast_signed() as f32,
-        others: glimpse.others,
-        age: glimpse.age,
-    })
-}
-
-/// As many as a pick ever looks at.
-static UNKNOWN: [View; SCAN_MAX] = [View::UNKNOWN; SCAN_MAX];
-/// No rank is as high: nobody has room.
-const FULL: u64 = u64::MAX;
-/// The half of a rank that says whose turn is earlier.
-const TURNS: u64 = 0xffff_ffff;
-/// What a bias can lower a key by, at the highest gain: half an excess at once, and one request per core.
-const BIAS_LEAST: f32 = 4.0;
-/// How many of more than [`SCAN_MAX`] a pick looks at: a few more than least-loaded, since what is known of each is older.
-const LEVEL_WINDOW: usize = 16;
 /// Who has not been heard of for so long is asked. What a probe says of others is as good as the word of an answer, but all
 /// that are asked at once answer at once, and clients that hear the same run the same way: so only for CPU, which is slow.
 const ASKED_AFTER: Duration = Duration::from_secs(1);
