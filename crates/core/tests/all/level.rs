@@ -140,7 +140,7 @@ fn a_backend_that_fails_is_not_rewarded_for_using_little() {
     fixture.listen(0, 10_000, |number| Some(if number == 0 { failing } else { said(2, 0.7) }));
     let snapshot = fixture.client.snapshot(after(10_000));
     let failing = snapshot.backends.iter().find(|one| one.backend == id(0)).unwrap();
-    assert_eq!(failing.why, "less: uses more CPU than the mean", "errors count as CPU");
+    assert_eq!(failing.why, "less: it fails, which counts as CPU");
 
     // The same where reports are silent on errors but this client saw some.
     let mut fixture = level(4);

@@ -9,6 +9,7 @@ mod client;
 mod clusters;
 mod contract;
 mod eject;
+mod garbage;
 mod idle;
 mod level;
 mod peers;

@@ -5,6 +5,7 @@
 //! [`Local`]. A policy that computes something slowly (weights, a pool of probes) does it in [`Policy::refit`],
 //! which the slow brain calls: it returns its successor, and the brain publishes that.
 
+pub(crate) mod believed;
 mod candidates;
 mod least_loaded;
 mod level;

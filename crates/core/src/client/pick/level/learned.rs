@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Candidates, View};
 use crate::client::backend::BackendId;
 use crate::client::glance::{Glimpse, TICKS_PER_SECOND, ticks};
+use crate::client::pick::believed::{cores, mean, mean_within, median, most_believed};
 use crate::{LoadReport, Time};
 
 /// What is known between two turns.
@@ -28,6 +29,8 @@ struct Mark {
     ahead: f64,
     /// CPU above the mean of the subset; `None` where it is not known.
     excess: Option<f64>,
+    /// How much of that is failures.
+    failing: f64,
     /// When it was a candidate last.
     seen: Time,
 }
@@ -53,19 +56,34 @@ struct Found {
     is_new: bool,
     glimpse: Glimpse,
     has_errors: bool,
+    /// Those it has, as far as that is believed; of one that says nothing, those that most have.
+    cores: f64,
 }
 
 impl Found {
     /// CPU in use, with failures as if each were a request's worth of all cores: failing is no way to look idle.
     fn cpu(&self) -> Option<f64> {
         let report = self.report.as_ref().filter(|_| !self.is_new)?;
-        let answers = report.qps.filter(|&qps| qps > 0.0);
-        let failing = report.eps.zip(answers).map_or(0.0, |(eps, qps)| (eps / qps).min(1.0));
-        Some(report.utilization? + failing)
+        Some(report.utilization? + self.failing())
     }
 
-    fn cores(&self) -> Option<f64> {
-        self.report.as_ref()?.processors
+    /// Share of its answers that fail.
+    fn failing(&self) -> f64 {
+        let said = self.report.as_ref().and_then(|report| report.eps.zip(report.qps.filter(|&qps| qps > 0.0)));
+        said.map_or(0.0, |(eps, qps)| (eps / qps).min(1.0))
+    }
+
+    /// What it said to have in flight there of others.
+    fn others(&self) -> Option<f64> {
+        (self.report.is_some() && self.glimpse.age < f32::MAX).then(|| f64::from(self.glimpse.others))
+    }
+
+    /// What it said to have in flight, and how much of that is runnable.
+    fn in_flight(&self) -> Option<(f64, f64)> {
+        let report = self.report.as_ref()?;
+        // Where nobody says what is runnable: what has a core is, and the others may be.
+        let runnable = report.runnable.or(Some(report.utilization? * report.processors?))?;
+        Some((f64::from(report.in_flight?), runnable))
     }
 }
 
@@ -89,6 +107,10 @@ impl Learned {
         let seconds = self.at.map_or(0.0, |at| now.since(at).as_secs_f64().min(1.0));
         self.at = Some(now);
         let mut found: Vec<Found> = (0..among.len()).filter_map(|place| find(now, among, place)).collect();
+        let usual = median(found.iter().filter_map(|one| one.report.as_ref()?.processors));
+        for one in &mut found {
+            one.cores = cores(one.report.as_ref().and_then(|report| report.processors), usual);
+        }
         // Where all are, it is the client that is new, and their readings are as good as ever.
         if found.iter().all(|one| one.is_new) {
             for one in &mut found {
@@ -108,7 +130,7 @@ impl Learned {
         for one in found {
             let place = before.iter().position(|mark| mark.backend == one.backend);
             let ahead = place.map_or(0.0, |place| before.swap_remove(place).ahead);
-            self.marks.push(Mark { backend: one.backend, ahead, excess: None, seen: now });
+            self.marks.push(Mark { backend: one.backend, ahead, excess: None, failing: one.failing(), seen: now });
         }
         before.retain(|mark| now.since(mark.seen) < KEPT_FOR);
         before.truncate(found.len());
@@ -117,7 +139,7 @@ impl Learned {
 
     /// Who used more than the mean falls behind, who used less gets ahead.
     fn correct(&mut self, found: &[Found], seconds: f64) {
-        let mean = mean(found.iter().filter_map(Found::cpu)).unwrap_or(0.0);
+        let mean = mean_within(found.iter().filter_map(Found::cpu), |_| EXCESS_MOST).unwrap_or(0.0);
         for (mark, one) in self.marks.iter_mut().zip(found) {
             let Some(cpu) = one.cpu() else {
                 // Nobody can tell any more whether it is still right.
@@ -143,12 +165,11 @@ impl Learned {
     }
 
     fn views(&self, found: &[Found]) -> Box<[View]> {
-        let usual_cores = mean(found.iter().filter_map(Found::cores)).unwrap_or(1.0);
         let believed_s = self.means.qps.map_or(BELIEVED_LEAST_S, |qps| BELIEVED_FOR / qps);
         let believed_s = believed_s.clamp(BELIEVED_LEAST_S, BELIEVED_MOST_S);
         let (others, share) = (self.means.others.unwrap_or(0.0).max(0.0), self.means.runnable_share());
         let view = |(one, mark): (&Found, &Mark)| {
-            let cores = one.cores().unwrap_or(usual_cores);
+            let cores = one.cores;
             let correction = self.gain * AT_ONCE_S * mark.excess.unwrap_or(0.0) - mark.ahead;
             View {
                 each: (share / cores) as f32,
@@ -162,8 +183,14 @@ impl Learned {
 
     /// Why the candidate at `place` gets what it gets.
     pub(super) fn why(&self, place: usize) -> &'static str {
+        let failing = self.marks.get(place).map_or(0.0, |mark| mark.failing);
         match self.marks.get(place).map(|mark| (mark.excess, mark.ahead)) {
             None => "new: taken for average",
+            Some((Some(excess), ahead))
+                if failing > NOTABLE.max(excess / 2.0) && (excess > NOTABLE || ahead < -NOTABLE) =>
+            {
+                "less: it fails, which counts as CPU"
+            }
             Some((None, _)) => "no fresh report of CPU: taken for average",
             Some((Some(excess), _)) if excess > NOTABLE => "less: uses more CPU than the mean",
             Some((Some(excess), _)) if excess < -NOTABLE => "more: uses less CPU than the mean",
@@ -177,18 +204,26 @@ impl Learned {
 impl Means {
     fn learn(&mut self, found: &[Found], seconds: f64) {
         let weight = (seconds / LEARNED_OVER_S).min(1.0);
-        let fresh = || found.iter().filter_map(|one| Some((one, one.report.as_ref()?)));
-        let others = fresh().filter(|(one, _)| one.glimpse.age < f32::MAX);
-        let (requests, cores) = others.fold((0.0, 0.0), |(requests, cores), (one, report)| {
-            (requests + f64::from(one.glimpse.others), cores + report.processors.unwrap_or(1.0))
-        });
+        // All for each core: whoever has more of them may have more of everything.
+        let others = |one: &Found| Some(one.others()? / one.cores);
+        let most = most_believed(found.iter().filter_map(others), SLACK);
+        let believed = found.iter().filter(|one| others(one).is_some_and(|each| each <= most));
+        let (requests, cores) = believed
+            .fold((0.0, 0.0), |(requests, cores), one| (requests + one.others().unwrap_or(0.0), cores + one.cores));
         blend(&mut self.others, (cores > 0.0).then(|| requests / cores), weight);
-        // Where nobody says what is runnable: what has a core is, and the others may be.
-        let runnable = |report: &LoadReport| report.runnable.or(Some(report.utilization? * report.processors?));
-        let both = || fresh().filter_map(|(_, report)| Some((runnable(report)?, f64::from(report.in_flight?))));
-        blend(&mut self.runnable, mean(both().map(|(runnable, _)| runnable)), weight);
-        blend(&mut self.in_flight, mean(both().map(|(_, in_flight)| in_flight)), weight);
-        blend(&mut self.qps, mean(fresh().filter_map(|(_, report)| report.qps)), weight);
+        let both = || found.iter().filter_map(|one| Some((one.cores, one.in_flight()?)));
+        let most_in_flight = most_believed(both().map(|(cores, (in_flight, _))| in_flight / cores), SLACK);
+        let most_runnable = most_believed(both().map(|(cores, (_, runnable))| runnable / cores), SLACK);
+        let is_believed = |&(cores, (in_flight, runnable)): &(f64, (f64, f64))| {
+            in_flight / cores <= most_in_flight && runnable / cores <= most_runnable
+        };
+        let both = || both().filter(is_believed).map(|(_, both)| both);
+        blend(&mut self.in_flight, mean(both().map(|(in_flight, _)| in_flight)), weight);
+        blend(&mut self.runnable, mean(both().map(|(_, runnable)| runnable)), weight);
+        let qps = || found.iter().filter_map(|one| Some((one.cores, one.report.as_ref()?.qps?)));
+        let most = most_believed(qps().map(|(cores, qps)| qps / cores), SLACK);
+        let qps = qps().filter(|(cores, qps)| qps / cores <= most).map(|(_, qps)| qps);
+        blend(&mut self.qps, mean(qps), weight);
     }
 
     /// How much of its time in flight a request wants a core.
@@ -208,12 +243,8 @@ fn find(now: Time, among: &Candidates<'_>, place: usize) -> Option<Found> {
         is_new: among.usable_since(place).is_some_and(|since| now.since(since) < NEW_FOR),
         glimpse: among.glimpse(ticks(now), place),
         has_errors: among.errors(now, place) > 0,
+        cores: 1.0,
     })
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// Moves a mean towards a new value, if there is one.
@@ -248,5 +279,7 @@ const AHEAD_MOST: f64 = 1.0;
 const LEARNED_OVER_S: f64 = 2.0;
 /// A request that waits for nearly all of its time still counts for something.
 const SHARE_LEAST: f64 = 0.01;
+/// Requests on a core, or in a second, that are believed where most have none.
+const SLACK: f64 = 16.0;
 /// What people are told of.
 const NOTABLE: f64 = 0.05;

@@ -6,6 +6,7 @@ use super::{POOL_MOST, PrequalConfig};
 use crate::Time;
 use crate::client::backend::BackendId;
 use crate::client::pick::Candidates;
+use crate::client::pick::believed::{cores, median, most_believed};
 use crate::report_cell::Probe;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -22,7 +23,7 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct OfBackend {
     backend: BackendId,
-    /// One over its processors; 1 for all where some did not say how many they have.
+    /// One over its processors; over those that most have where it does not say.
     per_processor: f32,
     uses: Uses,
 }
@@ -83,6 +84,9 @@ impl Pool {
             .iter()
             .map(|(position, probe)| probe.in_flight * backends[*position as usize].per_processor)
             .collect();
+        // Who says far more than most is hot, and does not make the others cold.
+        let most = most_believed(loads.iter().copied().map(f64::from), SLACK) as f32;
+        loads.retain(|&load| load <= most);
         loads.sort_by(f32::total_cmp);
         let place = (loads.len() as f64 * config.hot_quantile) as usize;
         let mut positions: Box<[u32]> = heard.into_iter().map(|(position, _)| position).collect();
@@ -179,15 +183,14 @@ impl Pool {
             places.get_or_insert_with(index).get(&backend).copied()
         };
         let processors = |position| among.report(position).and_then(|(_, report)| report.processors);
-        let are_known =
-            (0..among.len()).all(|position| processors(position).is_some() || among.probe(position).is_none());
+        let usual = median((0..among.len()).filter_map(processors));
         let each = (0..among.len()).filter_map(|position| {
             let backend = among.backend(position)?;
             let at_its_place = self.backends.get(position).filter(|one| one.backend == backend);
             let known = at_its_place.or_else(|| self.backends.get(place_of(backend)?));
             let uses = known.map(|one| one.uses.copied()).unwrap_or_default();
-            let processors = processors(position).filter(|_| are_known).unwrap_or(1.0);
-            Some(OfBackend { backend, per_processor: 1.0 / processors as f32, uses })
+            let per_processor = 1.0 / cores(processors(position), usual) as f32;
+            Some(OfBackend { backend, per_processor, uses })
         });
         each.collect()
     }
@@ -197,5 +200,7 @@ fn weight(look: Look) -> f64 {
     1.0 / (1.0 + f64::from(look.load))
 }
 
+/// Requests in flight for each processor that are believed where most have none.
+const SLACK: f64 = 16.0;
 const COUNT_BITS: u32 = 16;
 const COUNT_MOST: u64 = (1 << COUNT_BITS) - 1;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::WeightedConfig;
 use crate::client::backend::BackendId;
 use crate::client::pick::Candidates;
+use crate::client::pick::believed::{cores, mean, mean_within, median, most_believed};
 use crate::{LoadReport, Time};
 
 /// Everything that was learned, in the order of the candidates it was learned of.
@@ -40,17 +41,18 @@ struct Heard {
     utilization: f64,
     /// Seconds that it needs for what waits for a processor there.
     backlog: f64,
+    processors: Option<f64>,
 }
 
 impl Learned {
     /// What is thought now, after what was thought before.
     pub(super) fn after(&self, now: Time, among: &Candidates<'_>, config: &WeightedConfig) -> Learned {
         let mut backends: Vec<OfBackend> = self.still_there(among);
-        let heard: Vec<Result<Heard, &'static str>> =
+        let mut heard: Vec<Result<Heard, &'static str>> =
             (0..).zip(&mut backends).map(|(position, one)| one.hear(now, among.report(position), config)).collect();
+        believe(&mut heard);
         correct(&mut backends, &heard, now, now.since(self.at), config);
-        let known = heard.iter().flatten().count() as f64;
-        let mean = heard.iter().flatten().map(|one| one.capability).sum::<f64>() / known.max(1.0);
+        let mean = mean(heard.iter().flatten().map(|one| one.capability)).unwrap_or(0.0);
         for (position, (one, heard)) in backends.iter_mut().zip(&heard).enumerate() {
             let (capability, why) = match heard {
                 Ok(heard) if mean > 0.0 => {
@@ -155,7 +157,8 @@ impl OfBackend {
         let utilization = report.utilization.unwrap_or(slow) + penalty;
         // Those that wait for a processor, times what a request takes of all of them.
         let waiting = report.runnable.zip(report.processors).map_or(0.0, |(runnable, all)| (runnable - all).max(0.0));
-        Ok(Heard { age, capability: (qps - eps) / (slow + penalty), utilization, backlog: waiting * slow / qps })
+        let (capability, backlog) = ((qps - eps) / (slow + penalty), waiting * slow / qps);
+        Ok(Heard { age, capability, utilization, backlog, processors: report.processors })
     }
 
     /// The share of its weight that it gets as a fresh one.
@@ -165,6 +168,16 @@ impl OfBackend {
             return 1.0;
         }
         (passed.as_secs_f64() / config.slow_start.as_secs_f64()).max(SLOW_START_LEAST)
+    }
+}
+
+/// Who says to do far more with a processor than most is not believed: it would get nearly everything.
+fn believe(heard: &mut [Result<Heard, &'static str>]) {
+    let usual = median(heard.iter().flatten().filter_map(|one| one.processors));
+    let each = |one: &Heard| one.capability / cores(one.processors, usual);
+    let most = most_believed(heard.iter().flatten().map(each), 0.0);
+    for one in heard.iter_mut().filter(|one| one.is_ok_and(|one| most > 0.0 && each(&one) > most)) {
+        *one = Err("says to do far more than others can: the mean of the others");
     }
 }
 
@@ -181,12 +194,13 @@ fn correct(
         let heard = heard.ok().filter(|heard| heard.age < CORRECTED_WITHIN)?;
         (one.fresh_share(now, config) >= 1.0).then_some(heard.utilization)
     };
-    let counted = || backends.iter().zip(heard).filter_map(|(one, heard)| counts(one, heard));
-    let (sum, count) = counted().fold((0.0, 0_u32), |(sum, count), utilization| (sum + utilization, count + 1));
-    if count < 2 || config.correction <= 0.0 {
+    let counted: Vec<f64> = backends.iter().zip(heard).filter_map(|(one, heard)| counts(one, heard)).collect();
+    if counted.len() < 2 || config.correction <= 0.0 {
         return;
     }
-    let mean = (sum / f64::from(count)).max(UTILIZATION_LEAST);
+    // No farther than a deviation counts.
+    let mean = mean_within(counted.iter().copied(), |middle| DEVIATION_MOST * middle).unwrap_or(0.0);
+    let mean = mean.max(UTILIZATION_LEAST);
     let passed = passed.as_secs_f64();
     // After a pause no more than what half of the deviation asks for.
     let gain = (config.correction * passed).min(STEP_MOST);
