@@ -224,6 +224,26 @@ fn two_threads_never_spend_the_last_retry_twice() {
 }
 
 #[test]
+fn two_threads_at_the_edge_of_a_bucket_never_spend_the_last_retry_twice() {
+    loom::model(|| {
+        let mut client = Client::new(NOW, ClientConfig::default(), &mut Rng::from_seed(1)).unwrap();
+        let picker = client.poll_picker().unwrap();
+        let retry = |picker: &Picker, now: Time| {
+            let fate = Fate { backend: BackendId(1), outcome: Outcome::Failed, repeat: Repeat::Safe, pushback: None };
+            let (first, mut tries) = (RequestMeta::default(), Tries::default());
+            picker.again(now, &first, &mut tries, &fate, &mut Rng::from_seed(1)).is_ok()
+        };
+        // One bucket is a whole window here.
+        let next = NOW + Duration::from_secs(10);
+        let other = Arc::clone(&picker);
+        let thread = thread::spawn(move || retry(&other, next));
+        let mine = retry(&picker, NOW);
+
+        assert!(!(mine && thread.join().unwrap()), "a rare caller has one in a window, whatever its clocks say");
+    });
+}
+
+#[test]
 fn errors_counted_by_two_threads_are_both_counted() {
     loom::model(|| {
         let (client, picker) = client(2, PolicyName::RoundRobin);

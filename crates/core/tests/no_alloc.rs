@@ -122,7 +122,8 @@ fn trying_again_allocates_nothing() {
                 let fate = Fate { backend: ticket.backend(), outcome, repeat: Repeat::Safe, pushback: None };
                 std::hint::black_box(picker.hedge_after(NOW, &meta()));
                 picker.finish(NOW, ticket, outcome, None);
-                std::hint::black_box(picker.hedge(NOW, &meta(), &mut { tries }, fate.backend, rng)).ok();
+                let hedge = picker.hedge(local, NOW, &meta(), &mut { tries }, fate.backend, rng);
+                hedge.into_iter().for_each(|ticket| picker.outrun(NOW, ticket));
                 if picker.again(NOW, &meta(), &mut tries, &fate, rng).is_err() {
                     break;
                 }

@@ -79,7 +79,7 @@ impl Picker {
         self.slots.count_refusal(refusal);
     }
 
-    fn decide(
+    pub(super) fn decide(
         &self,
         local: &mut Local,
         now: Time,
@@ -136,6 +136,7 @@ impl Picker {
             customer: meta.customer,
             held,
             began: now,
+            awaits_first: not.is_none(),
         })
     }
 
@@ -250,6 +251,7 @@ impl Picker {
     #[expect(clippy::needless_pass_by_value, reason = "a ticket given back is gone: finishing twice does not compile")]
     pub fn finish(&self, now: Time, ticket: Ticket, outcome: Outcome, report: Option<&LoadReport>) {
         let Ticket { slot: number, kind, owner, criticality, customer, hinted, held, began, .. } = ticket;
+        let unanswered = ticket.awaits_first.then(|| now.since(began));
         let Some(slot) = self.slots.get(number).filter(|_| owner == self.owner) else {
             debug_assert!(false, "a ticket of another client");
             return;
@@ -264,13 +266,21 @@ impl Picker {
         }
         slot.count_end(outcome);
         self.slots.throttle.settle(&self.throttling, now, (customer, criticality), outcome, hinted);
-        self.slots.retries.on_ended(&self.retrying, now, customer, outcome, now.since(began));
+        self.slots.retries.on_ended(&self.retrying, now, customer, outcome, unanswered);
         if outcome == Outcome::Unsent && held != [0; 4] {
             self.slots.throttle.hints.return_held(number, held);
         }
         if slot.in_flight.finish(kind) >= self.limits.of(kind) {
             self.slots.count_room();
         }
+    }
+
+    /// Gives back the ticket of an attempt that another one was faster than, as cancelled; an error where it `is_late`.
+    pub(super) fn finish_outrun(&self, now: Time, ticket: Ticket, is_late: bool) {
+        if let Some(slot) = self.slots.get(ticket.slot).filter(|_| is_late && ticket.owner == self.owner) {
+            slot.errors.add(now, self.forgetting);
+        }
+        self.finish(now, ticket, Outcome::Cancelled, None);
     }
 
     /// The answer to this attempt said what its backend admits: to be told before [`Picker::finish`].
@@ -326,6 +336,8 @@ pub struct Ticket {
     customer: CustomerId,
     held: [u16; 4],
     began: Time,
+    /// Whether it is the first attempt of its request, and nobody said that its answer has begun.
+    awaits_first: bool,
 }
 
 impl Ticket {
@@ -350,6 +362,12 @@ impl Ticket {
     /// [`Criticality::ALL`]; `None` where there is nothing to say.
     pub fn held(&self) -> Option<[u16; 4]> {
         (self.held != [0; 4]).then_some(self.held)
+    }
+
+    /// How long the answer took to begin, of a first attempt that had none yet.
+    #[inline]
+    pub(super) fn answer(&mut self, now: Time) -> Option<Duration> {
+        std::mem::take(&mut self.awaits_first).then(|| now.since(self.began))
     }
 
     /// When it began.

@@ -32,6 +32,7 @@ pub(super) fn answered(
     let verdict = outcome::outcome_of(parts.status, &parts.headers);
     let report = reports::read(&parts.headers);
     counted.heed(&parts.headers);
+    counted.answered();
     // The head of a gRPC answer says nothing yet: only its trailers do.
     let is_open = outcome::outcome_of_head(parts.status, &parts.headers).is_none();
     let (body, counted) = (Some(body), Some(counted));
@@ -71,6 +72,21 @@ impl Counted {
     fn heed(&mut self, said: &HeaderMap) {
         if let (Some(hint), Some(ticket)) = (headers::read_admit(said), &mut self.ticket) {
             self.shared.published.load().picker.heed(self.shared.clock.now(), ticket, hint);
+        }
+    }
+
+    /// The head of the answer is there.
+    fn answered(&mut self) {
+        let picker = &self.shared.published.load().picker;
+        if let Some(ticket) = self.ticket.as_mut().filter(|_| picker.times_answers()) {
+            picker.answered(self.shared.clock.now(), ticket);
+        }
+    }
+
+    /// Another attempt of the same request was answered.
+    pub(super) fn outrun(mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.shared.published.load().picker.outrun(self.shared.clock.now(), ticket);
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::client::WAKE_MORE_AFTER;
-use evenkeel_core::{Fate, Lot, Outcome, Refusal, Repeat, RequestMeta, Tries};
+use evenkeel_core::{Fate, Lot, Outcome, Refusal, Repeat, RequestMeta, Ticket, Tries};
 use tokio::time::Instant;
 
 use super::answer::{Counted, CountedBody, answered};
@@ -109,13 +109,7 @@ impl Walk<'_> {
                 .seat
                 .with(shared, |local, rng| published.picker.begin_again(local, now, &self.first, tries, rng));
             match begun {
-                Ok(ticket) => {
-                    if ticket.wakes() {
-                        shared.wishes.notify_one();
-                    }
-                    let sender = published.senders.get(ticket.position()).cloned().flatten();
-                    return Ok((Counted::new(Arc::clone(shared), ticket, self.context.serving()), sender));
-                }
+                Ok(ticket) => return Ok(self.counted(&published, ticket)),
                 // What this picker knew may be outdated: nothing begins on backends that have left since.
                 Err(Refusal::AllFull) if !is_newest(shared, &published) => {}
                 Err(refusal) => {
@@ -127,6 +121,15 @@ impl Walk<'_> {
                 }
             }
         }
+    }
+
+    /// What was counted in on this picker, and the connection it goes to.
+    pub(super) fn counted(&self, published: &Published, ticket: Ticket) -> (Counted, Option<Sender>) {
+        if ticket.wakes() {
+            self.shared.wishes.notify_one();
+        }
+        let sender = published.senders.get(ticket.position()).cloned().flatten();
+        (Counted::new(Arc::clone(self.shared), ticket, self.context.serving()), sender)
     }
 
     /// Waits until an inactive backend can be sent to, or this long.

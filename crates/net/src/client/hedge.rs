@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use evenkeel_core::{BackendId, Outcome, Repeat, Tries};
+use evenkeel_core::{Outcome, Repeat, Tries};
 
 use super::answer::{Counted, answered};
 use super::call::{Ended, Walk, send as send_once};
@@ -55,20 +55,17 @@ fn second(
     tries: &mut Tries,
     counted: &Counted,
 ) -> Option<(Counted, Option<Sender>, http::Request<SentBody>)> {
-    // Looked at first: what cannot be sent needs no place in the budget.
+    // Looked at first: what cannot be sent needs no place.
     walk.sending.beside(0)?;
-    if !walk.hedges(tries, counted.backend()) {
-        return None;
-    }
+    let (other, sender) = walk.begin_hedge(tries, counted)?;
     let mut request = walk.sending.beside(tries.meta(&walk.first).attempt)?;
-    let (other, sender) = walk.begin(tries).ok()?;
     if let Some(held) = other.held() {
         headers::write_held(request.headers_mut(), held);
     }
     Some((other, sender, request))
 }
 
-/// The first answer that is not an error; else the last one of the two. Whoever is dropped here counts as cancelled.
+/// The first answer that is not an error; else the last one of the two.
 async fn race<F, S>(
     (mut first, counted): (Pin<&mut F>, Counted),
     (mut second, other): (Pin<&mut S>, Counted),
@@ -81,6 +78,7 @@ where
         biased; // chance is the seed's alone
         ended = first.as_mut() => {
             if is_answer(&ended) {
+                other.outrun();
                 return (ended, counted);
             }
             lose(ended, counted);
@@ -88,6 +86,7 @@ where
         }
         ended = second.as_mut() => {
             if is_answer(&ended) {
+                counted.outrun();
                 return (ended, other);
             }
             lose(ended, other);
@@ -124,10 +123,13 @@ impl Walk<'_> {
         (self.sending.repeat() == Repeat::Safe).then_some(after)
     }
 
-    /// Whether core allows it now, since `backend` has not answered.
-    fn hedges(&self, tries: &mut Tries, backend: BackendId) -> bool {
+    /// A place elsewhere, if core allows it now: who has it has not answered.
+    fn begin_hedge(&self, tries: &mut Tries, slow: &Counted) -> Option<(Counted, Option<Sender>)> {
         let (shared, now) = (self.shared, self.shared.clock.now());
-        let picker = &shared.published.load().picker;
-        shared.seat.with(shared, |_, rng| picker.hedge(now, &self.first, tries, backend, rng)).is_ok()
+        let published = shared.published.load();
+        let (picker, backend) = (&published.picker, slow.backend());
+        let hedged =
+            shared.seat.with(shared, |local, rng| picker.hedge(local, now, &self.first, tries, backend, rng)).ok()?;
+        Some(self.counted(&published, hedged))
     }
 }

@@ -104,6 +104,14 @@ async fn beside_one_that_serves(does: Does, config: ChannelConfig) -> (Channel, 
     (channel, bad, good)
 }
 
+/// A channel over two backends that refuse everything, and what each of them saw.
+async fn two_that_refuse(config: ChannelConfig) -> (Channel, [Seen; 2]) {
+    let ((first, one), (second, other)) = (backend(Does::Refuses).await, backend(Does::Refuses).await);
+    let channel = Channel::with(config, Tcp, "service", Fixed::new([first, second])).unwrap();
+    until("both are used", async || in_state(&channel, BackendState::Healthy).await == 2).await;
+    (channel, [one, other])
+}
+
 fn request(method: Method, body: BoxBody) -> http::Request<BoxBody> {
     http::Request::builder().method(method).uri("http://service/").body(body).unwrap()
 }
@@ -205,16 +213,17 @@ async fn dont_retry_is_honoured_and_three_attempts_are_all() {
     assert_eq!((bad.lock().unwrap().len(), good.lock().unwrap().len()), (2, 2));
     assert_eq!(stopped(&counts(&channel).await, Stop::DontRetry), 2);
 
-    let (address, seen) = backend(Does::Refuses).await;
-    let channel = Channel::with(config(), Tcp, "service", Fixed::new([address])).unwrap();
-    let mut channel = channel.usable().await.unwrap();
+    let (mut channel, seen) = two_that_refuse(config()).await;
     let answer = channel.call(hello(Method::POST)).await.unwrap();
     assert_eq!(
         (answer.status(), &answer.headers()["retry-after"]),
         (StatusCode::SERVICE_UNAVAILABLE, &"0".parse::<HeaderValue>().unwrap())
     );
-    let attempts: Vec<_> = seen.lock().unwrap().iter().map(|(attempt, _)| attempt.clone()).collect();
+    let mut attempts: Vec<_> =
+        seen.iter().flat_map(|seen| seen.lock().unwrap().clone()).map(|(attempt, _)| attempt).collect();
+    attempts.sort();
     assert_eq!(attempts, [None, Some("2".to_owned()), Some("3".to_owned())]);
+    assert_eq!(seen.each_ref().map(|seen| seen.lock().unwrap().len().min(1)), [1; 2], "the second goes elsewhere");
     assert_eq!(stopped(&counts(&channel).await, Stop::Attempts), 1);
 }
 
@@ -223,13 +232,11 @@ async fn a_budget_of_a_tenth_is_a_tenth() {
     let mut settings = config();
     settings.client.retry.share = 0.1;
     (settings.client.throttle.local, settings.client.throttle.hints) = (Mode::Off, Mode::Off);
-    let (address, seen) = backend(Does::Refuses).await;
-    let channel = Channel::with(settings, Tcp, "service", Fixed::new([address])).unwrap();
-    let mut channel = channel.usable().await.unwrap();
+    let (mut channel, seen) = two_that_refuse(settings).await;
 
     assert_eq!(statuses(&mut channel, 200, || hello(Method::GET)).await, [503; 200]);
 
-    assert_eq!(seen.lock().unwrap().len(), 220);
+    assert_eq!(seen.iter().map(|seen| seen.lock().unwrap().len()).sum::<usize>(), 220);
     assert_eq!(counts(&channel).await.left, 0);
 }
 
@@ -354,17 +361,25 @@ async fn channel_to(address: SocketAddr, config: ChannelConfig) -> Channel {
 
 #[tokio::test]
 async fn a_dont_retry_from_below_survives_the_handler_that_made_an_error_of_it() {
-    // Said by the service below, or found out by trying: in both cases the layer above it has done what can be done.
-    for (does, at_most) in [(Does::SaysDont, 1), (Does::Refuses, 3)] {
-        let (bottom, seen) = backend(does).await;
-        let address = middle(channel_to(bottom, config()).await, failed).await;
+    // Said by the service below, known where nobody else is there, or found out by trying: each time the layer above it has
+    // done what can be done.
+    for (does, tasks, at_most) in [(Does::SaysDont, 1, 1), (Does::Refuses, 1, 1), (Does::Refuses, 2, 3)] {
+        let (below, seen) = if tasks == 2 {
+            let (channel, seen) = two_that_refuse(config()).await;
+            (channel, seen.to_vec())
+        } else {
+            let (bottom, seen) = backend(does).await;
+            (channel_to(bottom, config()).await, vec![seen])
+        };
+        let address = middle(below, failed).await;
         let mut top = channel_to(address, config()).await;
 
         let answer = top.call(hello(Method::GET)).await.unwrap();
 
         assert_eq!((answer.status(), outcome(&answer)), (StatusCode::BAD_GATEWAY, Outcome::DontRetry), "{does:?}");
         answer.into_body().collect().await.unwrap();
-        assert_eq!(seen.lock().unwrap().len(), at_most, "{does:?}: the top does not ask again");
+        let asked: usize = seen.iter().map(|seen| seen.lock().unwrap().len()).sum();
+        assert_eq!(asked, at_most, "{does:?}: the top does not ask again");
         assert_eq!(counts(&top).await.made, [0; 3]);
     }
     let (bottom, _) = backend(Does::SaysDont).await;

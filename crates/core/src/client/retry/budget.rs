@@ -1,11 +1,11 @@
 //! Requests and retries of the last while, counted by all threads in one ring of words (B15).
 //!
 //! A bucket is one word: a stamp, first tries, retries and refusals. A retry is looked at and counted in one step, so
-//! threads cannot spend the same place twice. Whole buckets count, the one that is being filled included: looked at
+//! threads cannot spend the same place twice; two of which one is a bucket behind look again once they have counted. Whole buckets count, the one that is being filled included: looked at
 //! backwards from any retry, windows do not overlap, so over any time there is no more than the share of all requests,
 //! and one for each window in which there were too few for that.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 /// What one customer asked for of late, and how often it was tried again.
 #[derive(Debug, Default)]
@@ -25,8 +25,22 @@ pub(crate) struct Sums {
 
 impl Sums {
     /// Retries that may be in the window: the share of its requests, and one for whoever asks too rarely for that.
-    fn most(self, share: f64) -> u64 {
-        ((share * self.requests as f64) as u64).max(1)
+    pub(crate) fn most(self, share: f64) -> u64 {
+        self.whole(share).max(1)
+    }
+
+    /// Retries that its requests are worth.
+    pub(crate) fn whole(self, share: f64) -> u64 {
+        (share * self.requests as f64) as u64
+    }
+
+    /// The same of two together.
+    pub(crate) fn and(self, other: Sums) -> Sums {
+        Sums {
+            requests: self.requests + other.requests,
+            retries: self.retries + other.retries,
+            refused: self.refused + other.refused,
+        }
     }
 
     /// How many more there may be.
@@ -84,7 +98,28 @@ impl Budget {
                 return false;
             }
             match place.compare_exchange_weak(seen, own + RETRY, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        // One whose clock is a moment behind counts in another word. Of two that took the last place so, at least one
+        // sees both after this.
+        fence(Ordering::SeqCst);
+        let sums = self.sums(bucket);
+        if sums.retries > sums.most(share) {
+            self.give_back(bucket);
+            return false;
+        }
+        true
+    }
+
+    /// A retry that was counted in is not made.
+    pub(crate) fn give_back(&self, bucket: u64) {
+        let place = &self.buckets[(bucket % BUCKETS as u64) as usize];
+        let mut seen = place.load(Ordering::Relaxed);
+        while is_of(seen, bucket) && (seen >> RETRY_SHIFT) & RETRY_MOST > 0 {
+            match place.compare_exchange_weak(seen, seen - RETRY, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
                 Err(now) => seen = now,
             }
         }
@@ -104,9 +139,14 @@ impl Budget {
             sums.refused += word & REFUSED_MOST;
         };
         count(own);
+        // What threads have counted whose clock is a little ahead, in the place of what has just left the window.
+        let next = self.buckets[((bucket + 1) % BUCKETS as u64) as usize].load(Ordering::Relaxed);
+        if is_of(next, bucket + 1) {
+            count(next);
+        }
         for age in 1..(BUCKETS as u64).min(bucket + 1) {
             let word = self.buckets[((bucket - age) % BUCKETS as u64) as usize].load(Ordering::Relaxed);
-            if word >> STAMP_SHIFT == stamp(bucket - age) >> STAMP_SHIFT {
+            if is_of(word, bucket - age) {
                 count(word);
             }
         }
@@ -175,6 +215,18 @@ mod tests {
         assert_eq!(budget.sums(18), Sums { requests: 1, retries: 2, refused: 0 });
         assert_eq!(budget.sums(40), Sums::default());
         assert!(budget.take(40, 0.1) && !budget.take(50, 0.1) && budget.take(51, 0.1), "one in each window");
+    }
+
+    #[test]
+    fn a_thread_that_is_a_moment_behind_sees_what_the_others_took() {
+        let budget = Budget::default();
+        (0..10).for_each(|_| budget.on_request(7));
+        assert!(budget.take(8, 0.1) && !budget.take(7, 0.1) && !budget.take(8, 0.1));
+
+        budget.give_back(8);
+        assert!(budget.take(7, 0.1) && !budget.take(8, 0.1));
+        budget.give_back(8);
+        assert_eq!(budget.sums(8).retries, 1, "nothing was taken there");
     }
 
     /// Any sequence, any share: in no window more than the share or one, and in all time the share and one for each window

@@ -2,8 +2,8 @@
 //!
 //! What a backend refused as too much never ran, so it is tried at once elsewhere, balanced like a new request. What
 //! failed is tried again only where running it twice does no harm. Both at most `attempts` times a request, and for at
-//! most a `share` of the requests of the last `window`, kept for each customer: in the worst case load grows by that
-//! share. A verdict of *don't retry* ends it, and so does a client most of whose attempts are refused.
+//! most a `share` of the requests of the last `window`, kept for each customer and for all together: in the worst case
+//! load grows by that share. A verdict of *don't retry* ends it, and so does a client most of whose attempts are refused.
 //!
 //! A request that certainly never left is another matter: it costs nobody anything, so it has waits of its own and no
 //! budget.
@@ -15,7 +15,7 @@ mod hedge;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use budget::{BUCKETS, Budget};
+use budget::{BUCKETS, Budget, Sums};
 pub use config::{HedgeConfig, RetryConfig};
 use hedge::Slowness;
 
@@ -74,6 +74,11 @@ impl Tries {
     /// How often it was sent again because it had certainly never left.
     pub fn unsent(&self) -> u8 {
         self.unsent
+    }
+
+    /// With one more attempt, after one at `backend`.
+    fn after(self, backend: BackendId) -> Tries {
+        Tries { retries: self.retries.saturating_add(1), not: Some(backend), ..self }
     }
 
     /// Whether nothing was sent yet.
@@ -137,11 +142,13 @@ pub enum Stop {
     TooLate,
     /// It never left, however often it was sent.
     Unsent,
+    /// Nobody else can be sent to.
+    NoOther,
 }
 
 impl Stop {
     /// In the order of [`Stop::index`].
-    pub const ALL: [Stop; 11] = [
+    pub const ALL: [Stop; 12] = [
         Stop::Final,
         Stop::Off,
         Stop::Observed,
@@ -153,9 +160,10 @@ impl Stop {
         Stop::Gone,
         Stop::TooLate,
         Stop::Unsent,
+        Stop::NoOther,
     ];
     /// Those that are counted: the others are nothing to look at.
-    pub const COUNTED: [Stop; 8] = [
+    pub const COUNTED: [Stop; 9] = [
         Stop::DontRetry,
         Stop::Attempts,
         Stop::Budget,
@@ -164,6 +172,7 @@ impl Stop {
         Stop::Gone,
         Stop::TooLate,
         Stop::Unsent,
+        Stop::NoOther,
     ];
 
     /// A place in an array.
@@ -185,6 +194,7 @@ impl Stop {
             Stop::Gone => "body_gone",
             Stop::TooLate => "too_late",
             Stop::Unsent => "unsent",
+            Stop::NoOther => "no_other",
         }
     }
 
@@ -256,7 +266,7 @@ impl Retries {
         }
     }
 
-    /// An attempt ended so after this long.
+    /// An attempt ended so; `unanswered` is how long it took, of a first one of whose answer nobody was told before.
     #[inline]
     pub(super) fn on_ended(
         &self,
@@ -264,12 +274,12 @@ impl Retries {
         now: Time,
         customer: CustomerId,
         outcome: Outcome,
-        took: Duration,
+        unanswered: Option<Duration>,
     ) {
         if matches!(outcome, Outcome::Overloaded | Outcome::DontRetry) && settings.mode != Mode::Off {
             self.budget(customer).on_refused(settings.bucket(now));
-        } else if settings.hedge != Mode::Off && outcome == Outcome::Served {
-            self.slowness.learn(took);
+        } else if let Some(took) = unanswered.filter(|_| settings.hedge != Mode::Off) {
+            self.slowness.on_ended(outcome, took);
         }
     }
 
@@ -288,22 +298,51 @@ impl Retries {
         std::iter::once(&self.nobody).chain(self.customers.get().into_iter().flatten())
     }
 
-    /// Takes one from the budget; in observe, counts that it would have been made.
-    fn take(&self, settings: &Settings, now: Time, customer: CustomerId, cause: Cause, mode: Mode) -> Result<(), Stop> {
+    /// Takes one from the budget of the customer and of all. What is not made after that is to be given back.
+    fn take(&self, settings: &Settings, now: Time, customer: CustomerId) -> Result<(), Stop> {
         let (budget, bucket) = (self.budget(customer), settings.bucket(now));
-        if cause == Cause::Overloaded && budget.sums(bucket).are_refused(settings.refused_most) {
-            return Err(Stop::ManyRefuse);
-        }
-        // What only observes takes nothing from those that are made.
-        let is_watched = mode != Mode::On && settings.mode == Mode::On;
-        let has_room =
-            if is_watched { budget.sums(bucket).left(settings.share) > 0 } else { budget.take(bucket, settings.share) };
-        if !has_room {
+        if !budget.take(bucket, settings.share) {
             return Err(Stop::Budget);
         }
+        if self.customers.get().is_some() && self.is_over(budget.sums(bucket), bucket, settings.share) {
+            budget.give_back(bucket);
+            return Err(Stop::Budget);
+        }
+        Ok(())
+    }
+
+    /// Whether all customers together have more retries than they may, with one of `own` that was just counted in.
+    ///
+    /// Each rare caller has one in a window, as far as all rare callers together have asked often enough for that, or it is the
+    /// only one. Takes some 700 looks, at a retry and only where there are customers.
+    #[cold]
+    fn is_over(&self, own: Sums, bucket: u64, share: f64) -> bool {
+        let (mut all, mut rare) = (Sums::default(), Sums::default());
+        for sums in self.budgets().map(|budget| budget.sums(bucket)) {
+            all = all.and(sums);
+            rare = if sums.whole(share) == 0 { rare.and(sums) } else { rare };
+        }
+        all.retries > all.whole(share) + 1 || (own.whole(share) == 0 && rare.retries > rare.most(share))
+    }
+
+    /// Whether there may be one, which only observes and takes nothing from those that are made.
+    fn may_take(&self, settings: &Settings, now: Time, customer: CustomerId) -> Result<(), Stop> {
+        let sums = self.budget(customer).sums(settings.bucket(now));
+        if sums.left(settings.share) > 0 { Ok(()) } else { Err(Stop::Budget) }
+    }
+
+    fn are_refused(&self, settings: &Settings, now: Time, customer: CustomerId, share: f64) -> bool {
+        self.budget(customer).sums(settings.bucket(now)).are_refused(share)
+    }
+
+    fn give_back(&self, settings: &Settings, now: Time, customer: CustomerId) {
+        self.budget(customer).give_back(settings.bucket(now));
+    }
+
+    /// One is made, or would have been.
+    fn count(&self, cause: Cause, mode: Mode) {
         let counts = if mode == Mode::On { &self.made } else { &self.observed };
         counts[cause.index()].fetch_add(1, Ordering::Relaxed);
-        if mode == Mode::On { Ok(()) } else { Err(Stop::Observed) }
     }
 
     fn stop(&self, stop: Stop) -> Stop {
@@ -316,7 +355,11 @@ impl Retries {
             |counts: &[AtomicU64; Cause::ALL.len()]| std::array::from_fn(|index| counts[index].load(Ordering::Relaxed));
         let sums = self.budgets().map(|budget| budget.sums(settings.bucket(now)));
         // A customer that has asked nothing of late could have one too, and is not looked at.
-        let left = sums.filter(|sums| sums.requests > 0).map(|sums| sums.left(settings.share)).sum();
+        let (mut left, mut all) = (0, Sums::default());
+        for sums in sums.filter(|sums| sums.requests > 0) {
+            (left, all) = (left + sums.left(settings.share), all.and(sums));
+        }
+        let left = left.min((all.whole(settings.share) + 1).saturating_sub(all.retries));
         RetryCounts {
             made: read(&self.made),
             observed: read(&self.observed),
@@ -358,7 +401,7 @@ impl Picker {
         if settings.mode == Mode::Off {
             return Err(Stop::Off);
         }
-        self.judge(now, first, tries, (cause, settings.mode), fate, rng).map_err(|stop| match stop {
+        self.judge(now, first, tries, cause, fate, rng).map_err(|stop| match stop {
             Stop::Observed => stop,
             stop => retries.stop(stop),
         })
@@ -369,7 +412,7 @@ impl Picker {
         now: Time,
         first: &RequestMeta,
         tries: &mut Tries,
-        (cause, mode): (Cause, Mode),
+        cause: Cause,
         fate: &Fate,
         rng: &mut Rng,
     ) -> Result<Duration, Stop> {
@@ -383,10 +426,12 @@ impl Picker {
             Repeat::Unsafe => return Err(Stop::Unsafe),
             Repeat::Gone => return Err(Stop::Gone),
         }
-        let wait = match (fate.pushback, cause) {
+        // A backend that asks for nothing but another attempt does not say where.
+        let wait = match (fate.pushback.filter(|asked| !asked.is_zero()), cause) {
             (Some(asked), _) if asked > PUSHBACK_MOST => return Err(Stop::TooLate),
             (Some(asked), _) => asked,
-            // Elsewhere there is room, or there is none anywhere, which the budget sees to.
+            // With nobody else it is the service that has too much (B13).
+            (None, Cause::Overloaded) if !self.has_other(first, fate.backend) => return Err(Stop::NoOther),
             (None, Cause::Overloaded | Cause::Slow) => Duration::ZERO,
             (None, Cause::Failed) => {
                 let doubled = settings.wait.saturating_mul(1 << tries.retries.min(DOUBLINGS_MOST));
@@ -396,10 +441,23 @@ impl Picker {
         if now + wait >= first.deadline {
             return Err(Stop::TooLate);
         }
-        self.slots.retries.take(settings, now, first.customer, cause, mode)?;
-        tries.retries = tries.retries.saturating_add(1);
-        tries.not = Some(fate.backend);
+        let retries = &self.slots.retries;
+        if cause == Cause::Overloaded && retries.are_refused(settings, now, first.customer, settings.refused_most) {
+            return Err(Stop::ManyRefuse);
+        }
+        retries.take(settings, now, first.customer)?;
+        retries.count(cause, settings.mode);
+        if settings.mode != Mode::On {
+            return Err(Stop::Observed);
+        }
+        *tries = tries.after(fate.backend);
         Ok(wait)
+    }
+
+    /// Whether anybody else stands ready with room.
+    fn has_other(&self, request: &RequestMeta, not: BackendId) -> bool {
+        let ready = self.candidates_for(request).first(self.awake);
+        (0..ready.len()).any(|place| ready.backend(place) != Some(not) && ready.has_room(place))
     }
 
     /// It certainly never left: the news of a connection that ended is a moment behind it, and whoever is picked next
@@ -412,34 +470,6 @@ impl Picker {
         }
         tries.unsent += 1;
         Ok(wait)
-    }
-
-    /// After how long without an answer a request that may run twice is to be tried elsewhere beside its first attempt;
-    /// `None` where it is not, or while too little is known.
-    #[inline]
-    pub fn hedge_after(&self, now: Time, first: &RequestMeta) -> Option<Duration> {
-        if self.retrying.hedge == Mode::Off {
-            return None;
-        }
-        let after = self.slots.retries.hedge_after(&self.retrying)?;
-        (now + after < first.deadline).then_some(after)
-    }
-
-    /// That time is over and there is no answer from `backend`: whether to try elsewhere meanwhile, under the same budget
-    /// as retries. Then [`Picker::begin_again`] follows; the first answer of the two wins, and the other attempt is
-    /// finished as cancelled.
-    pub fn hedge(
-        &self,
-        now: Time,
-        first: &RequestMeta,
-        tries: &mut Tries,
-        backend: BackendId,
-        rng: &mut Rng,
-    ) -> Result<(), Stop> {
-        let fate = Fate { backend, outcome: Outcome::Cancelled, repeat: Repeat::Safe, pushback: None };
-        let judged = self.judge(now, first, tries, (Cause::Slow, self.retrying.hedge), &fate, rng);
-        // Not counted as given up where it is not: its first attempt goes on.
-        judged.map(drop)
     }
 }
 

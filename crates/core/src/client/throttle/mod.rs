@@ -127,6 +127,25 @@ impl Throttle {
         }
     }
 
+    /// Whether some of such requests are refused now, or would be.
+    pub(crate) fn thins(&self, settings: &Settings, now: Time, meta: &RequestMeta) -> bool {
+        let tally = self.find(meta.customer).map(|levels| &levels[meta.criticality.index()]);
+        settings.local != Mode::Off
+            && tally.is_some_and(|tally| tally.has_refused() && self.excess(tally, settings, now).is_some())
+    }
+
+    /// Requests of the window, and how many of them are too many, if some are.
+    fn excess(&self, tally: &Tally, settings: &Settings, now: Time) -> Option<(f64, f64)> {
+        let bucket = settings.bucket(now);
+        if !tally.has_refused_lately(bucket) {
+            return None;
+        }
+        let into = (now.nanos() % settings.bucket_nanos) as f64 / settings.bucket_nanos as f64;
+        let (requests, accepts) = tally.sums(bucket, into);
+        let excess = requests - settings.k * accepts;
+        (requests >= settings.least && excess > 0.0).then_some((requests, excess))
+    }
+
     #[cold]
     fn weigh(
         &self,
@@ -136,22 +155,16 @@ impl Throttle {
         level: Criticality,
         rng: &mut Rng,
     ) -> Result<(), Refusal> {
-        let bucket = settings.bucket(now);
-        if !tally.has_refused_lately(bucket) {
-            return Ok(());
-        }
-        let into = (now.nanos() % settings.bucket_nanos) as f64 / settings.bucket_nanos as f64;
-        let (requests, accepts) = tally.sums(bucket, into);
-        let excess = requests - settings.k * accepts;
-        if requests < settings.least || excess <= 0.0 || rng.unit() * (requests + 1.0) >= excess {
-            return Ok(());
+        match self.excess(tally, settings, now) {
+            Some((requests, excess)) if rng.unit() * (requests + 1.0) < excess => {}
+            _ => return Ok(()),
         }
         self.count(Half::Local, settings.local, level);
         if settings.local != Mode::On {
             return Ok(());
         }
         // A local refusal counts as a request, or a throttled client forgets why it throttles.
-        tally.add(bucket, false);
+        tally.add(settings.bucket(now), false);
         Err(Refusal::Throttled)
     }
 
