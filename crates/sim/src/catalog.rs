@@ -58,6 +58,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "level",
     "level-attacked",
     "level-stable",
+    "level-worst",
     "metastable",
     "mix",
     "near-capacity",

@@ -144,12 +144,12 @@ fn a_backend_that_fails_is_not_rewarded_for_using_little() {
 
     // The same where reports are silent on errors but this client saw some.
     let mut fixture = level(4);
+    let mut failed = 0;
     for turn in 0..40u64 {
-        let mut failed = 0;
-        while failed < 4 {
+        for _ in 0..4 {
             let ticket = fixture.begin(after(turn * 250)).unwrap();
             let is_bad = ticket.backend() == id(0);
-            failed += 1;
+            failed += u32::from(is_bad);
             let outcome = if is_bad { Outcome::Failed } else { Outcome::Served };
             let report = said(u32::from(!is_bad), if is_bad { 0.05 } else { 0.7 });
             fixture.picker.finish(after(turn * 250), ticket, outcome, Some(&report));
@@ -157,8 +157,27 @@ fn a_backend_that_fails_is_not_rewarded_for_using_little() {
         fixture.client.handle_timeout(after(turn * 250));
         fixture.refresh();
     }
-    let picked = fixture.picked(after(10_000), 100);
-    assert!(picked[0] <= 26, "{picked:?}");
+    assert!(failed <= 30, "it got {failed} of 160, a fair share being 40");
+}
+
+#[test]
+fn a_refusal_counts_as_a_request_in_flight_and_not_as_one_on_every_core() {
+    let mut fixture = level(2);
+    fixture.listen(0, 1_000, |_| Some(said(2, 0.6)));
+    let now = after(1_000);
+    let open: Vec<Ticket> = (0..20).map(|_| fixture.begin(now).unwrap()).collect();
+    let mut refused = 0;
+    for ticket in open {
+        let is_refused = ticket.backend() == id(0) && refused < 6;
+        refused += usize::from(is_refused);
+        let outcome = if is_refused { Outcome::Overloaded } else { Outcome::Cancelled };
+        fixture.picker.finish(now, ticket, outcome, None);
+    }
+
+    let held = fixture.held(now, 40);
+
+    // Six in a row weigh as much as four requests: a quarter, a half, a whole one, and one more each.
+    assert_eq!(held, [18, 22]);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! uses less gets ahead, a little more with every turn, until all use the same. What that adds up to is a number of
 //! requests per core, so it counts whether or not anybody is idle.
 //!
-//! Without reports it is least-loaded round robin. Recent errors count as requests on every core.
+//! Without reports it is least-loaded round robin. Recent errors count as requests in flight.
 
 mod learned;
 mod scan;
@@ -74,7 +74,7 @@ impl View {
     fn key(&self, look: &Look) -> f32 {
         let left = at_least_zero(1.0 - look.age * self.fade);
         let others = at_least_zero(self.mean + (look.others - self.mean) * left);
-        (others + look.own) * self.each + look.errors + self.bias
+        (others + look.own + look.errors) * self.each + self.bias
     }
 }
 
@@ -143,7 +143,7 @@ impl Policy for Level {
         let place = among.backend(position).and_then(|backend| self.learned.place_of(backend));
         let view = place.map_or(View::UNKNOWN, |place| self.views.at(place));
         let why = match place {
-            _ if look.errors > 0.0 => "recent errors count as requests on every core",
+            _ if look.errors > 0.0 => "recent errors count as requests in flight",
             Some(place) => self.learned.why(place),
             None => "new: taken for average",
         };
