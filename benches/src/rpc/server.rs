@@ -86,9 +86,13 @@ fn without_admission() -> evenkeel::Server {
     evenkeel::Server::new().with_config(config)
 }
 
-/// A signal of its own says that there is twice too much.
+/// A signal of its own says that there is far too much. It falls all the time: one that refusing does not bring down is left out.
 fn refusing() -> evenkeel::Server {
-    evenkeel::Server::new().with_usage(|| Usage { plugged: Some(2.0), ..Usage::default() })
+    let mut full = 1e9;
+    evenkeel::Server::new().with_usage(move || {
+        full *= 0.999;
+        Usage { plugged: Some(full), ..Usage::default() }
+    })
 }
 
 async fn serve_evenkeel(listeners: Vec<TcpListener>, server: evenkeel::Server, flavour: Flavour) {

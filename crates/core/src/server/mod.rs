@@ -61,7 +61,7 @@ pub struct Usage {
     pub throttled: Option<f64>,
     /// How long a task that is ready waits to be run, the longest of late.
     pub delay: Option<Duration>,
-    /// The highest signal of the service's own, over its capacity.
+    /// A signal of the service as a whole, over its capacity; for several of them see [`Server::handle_plugged`].
     pub plugged: Option<f64>,
     /// CPU that a request costs outside of its handler: what a refusal costs.
     pub overhead: Option<Duration>,
@@ -110,6 +110,7 @@ pub struct Server {
     utilization: DecayingMean,
     utilization_slow: DecayingMean,
     usage: Usage,
+    plugged: Vec<(String, Option<f64>)>,
     measure_at: Time,
     look_at: Time,
     now: Time,
@@ -137,6 +138,7 @@ impl Server {
             utilization: DecayingMean::new(FAST),
             utilization_slow: DecayingMean::new(SLOW),
             usage: Usage::default(),
+            plugged: Vec::new(),
             measure_at: now,
             look_at: now,
             now,
@@ -240,6 +242,18 @@ impl Server {
         }
     }
 
+    /// Signals that the service plugged in, over their capacity, `None` where one cannot be read; told before
+    /// [`Server::handle_usage`]. Each is judged on its own.
+    pub fn handle_plugged(&mut self, plugged: &[(String, Option<f64>)]) {
+        self.plugged.clear();
+        self.plugged.extend_from_slice(plugged);
+    }
+
+    /// Signals that are left out because they stand above their last threshold though nothing is in flight.
+    pub fn stuck_signals(&self) -> impl Iterator<Item = &str> {
+        self.governor.stuck_signals()
+    }
+
     /// A reading of the machine.
     pub fn handle_usage(&mut self, now: Time, usage: Usage) {
         self.on_clock(now);
@@ -248,7 +262,7 @@ impl Server {
             self.utilization_slow.sample(self.now, utilization);
         }
         self.usage = usage;
-        self.governor.measure(self.now, &self.usage, &self.gate);
+        self.governor.measure(self.now, &self.usage, &self.plugged, &self.gate);
         self.measure();
         self.measure_at = self.now + MEASURE_EVERY;
     }

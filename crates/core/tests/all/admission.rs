@@ -135,7 +135,7 @@ fn a_signal_above_its_thresholds_refuses_from_below_and_never_everything() {
     let now = under_memory(&mut server, 99.0, now);
     let most = RequestMeta { lot: Lot(u16::MAX), ..of(Criticality::CriticalPlus) };
     assert!(ask(&server, now, &most).is_ok(), "some of what matters most is always let in");
-    assert_eq!(server.snapshot(now).admission.signal, Some("memory"));
+    assert_eq!(server.snapshot(now).admission.signal.as_deref(), Some("memory"));
 
     // A signal that is gone refuses nothing any more.
     server.handle_usage(now + 100 * MS, usage());
@@ -201,6 +201,39 @@ fn settings_that_would_answer_nothing_are_refused_and_leave_all_as_it_was() {
     config.admission.age = -1.0;
     assert_eq!(server.handle_config(NOW, config).unwrap_err().field, "admission.age");
     assert_eq!(*server.config(), ServerConfig::default());
+}
+
+#[test]
+fn a_plugged_signal_that_refusing_does_not_bring_down_is_left_out_alone_and_by_name() {
+    let mut server = server(|_| {});
+    let mut now = NOW;
+    let mut read = |server: &mut Server, (wrong, right): (f64, f64), seconds: u32| {
+        for _ in 0..seconds * 10 {
+            now = now + 100 * MS;
+            server.handle_plugged(&[("wrong".to_owned(), Some(wrong)), ("right".to_owned(), Some(right))]);
+            server.handle_usage(now, usage());
+            server.handle_timeout(now);
+        }
+        now
+    };
+    let at = read(&mut server, (5.0, 0.0), 8);
+    assert_eq!(ask(&server, at, &of(Criticality::Critical)).unwrap_err().reason, ServerRefusal::Overloaded);
+    assert_eq!(server.snapshot(at).admission.signal.as_deref(), Some("wrong"));
+
+    let at = read(&mut server, (5.0, 0.91), 4);
+
+    let seen = server.snapshot(at).admission;
+    assert_eq!((seen.signal.as_deref(), &seen.stuck[..]), (Some("right"), &["wrong".to_owned()][..]));
+    let held = ask(&server, at, &of(Criticality::Critical)).unwrap().started().unwrap();
+    assert!(ask(&server, at, &of(Criticality::Sheddable)).is_err());
+
+    // It is believed again once it was below; with a stream open, refusing has a minute to bring it down.
+    read(&mut server, (0.1, 0.1), 10);
+    let at = read(&mut server, (5.0, 0.1), 50);
+    assert_eq!(server.snapshot(at).admission.signal.as_deref(), Some("wrong"));
+    let at = read(&mut server, (5.0, 0.1), 15);
+    assert_eq!(server.stuck_signals().collect::<Vec<_>>(), ["wrong"]);
+    let _nobody_waits = end(&server, at, held);
 }
 
 #[test]

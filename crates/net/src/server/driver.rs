@@ -148,9 +148,11 @@ impl Driver {
         let now = self.clock.now();
         if self.sample_at <= now {
             self.sample_at = now + SAMPLE_EVERY;
-            self.signals.sample(now, self.hub.counts());
+            let readings = self.signals.sample(now, self.hub.counts());
+            self.brain.handle_plugged(&readings.plugged);
             let overhead = self.overhead(now);
             self.brain.handle_usage(now, Usage { overhead, ..self.signals.usage() });
+            self.signals.leave_out(now, self.brain.stuck_signals());
             self.reports.measured(self.brain.gate());
         }
         let handlers = self.factor.normalised(Ledger::read().metered);

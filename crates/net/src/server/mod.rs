@@ -162,8 +162,8 @@ impl Server {
         Server { warming: Warming::Later, ..self }
     }
 
-    /// Where it reads how busy the machine is, ten times a second, instead of what [`Readings`] says of it. What a source
-    /// leaves out is not reported.
+    /// Where it reads how busy the machine is, ten times a second on a thread of its own, instead of what [`Readings`] says of it.
+    /// What a source leaves out is not reported; one that has not answered for three seconds leaves out everything.
     ///
     /// ```
     /// use evenkeel_core::server::Usage;
@@ -193,7 +193,8 @@ impl Server {
     }
 
     /// One more sign of load, read ten times a second: whatever runs out first in this service, over how much there is
-    /// of it. `read` must not block: the server waits for it. What is below zero or no number is left out.
+    /// of it. `read` has a thread of its own; while it has not answered for three seconds, it is left out. So is what is below zero
+    /// or no number, and what would have nearly everything refused though nothing is in flight.
     ///
     /// A server whose signal has no [possible name](Signal::name), or a capacity that is not above zero, does not start.
     ///

@@ -93,9 +93,9 @@ async fn the_state_says_who_is_let_in_what_it_costs_and_who_is_refused() {
     assert_eq!((&now["modes"]["all"], &now["modes"]["limit"]), (&"on".into(), &"observe".into()));
     let cutoff = now["cutoff"].as_f64().unwrap();
     assert!(cutoff > 0.0 && cutoff < 3.0, "{now}");
-    assert_eq!(now["cutoff_signal"], "plugged");
+    assert_eq!(now["cutoff_signal"], "cache");
     let signal = |name| now["signals"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap();
-    assert!(signal("plugged")["value"].as_f64().unwrap() > 0.8, "{now}");
+    assert!(signal("cache")["value"].as_f64().unwrap() > 0.8, "{now}");
     assert_eq!(now["plugged"][0], serde_json::json!({"name": "cache", "value": 0.92}));
     assert!(now["left_out"].as_array().unwrap().iter().any(|one| one["name"] == "broken"), "{now}");
     assert!(now["refused"]["overloaded"]["SHEDDABLE"].as_u64().unwrap() >= 1, "{now}");
@@ -151,6 +151,7 @@ async fn the_metrics_say_what_is_refused_and_what_would_be() {
     assert!(of("evenkeel_server_observed_refusals_total") >= 1.0);
     assert!(value("evenkeel_server_cutoff") < 0.001 && value("evenkeel_server_cutoff_observed") > 1.0);
     assert!(value("evenkeel_server_admission_mode{mechanism=\"cutoff\",mode=\"observe\"}") > 0.5);
-    assert!(value("evenkeel_server_signal{signal=\"plugged\"}") > 0.9);
+    assert!(value("evenkeel_server_signal{signal=\"cache\"}") > 0.9);
+    assert!(value("evenkeel_server_signal_left_out{signal=\"broken\"}") > 0.5);
     assert!(value("evenkeel_server_left_out_signals") >= 1.0);
 }

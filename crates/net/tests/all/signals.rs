@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::plain;
@@ -139,12 +140,71 @@ async fn what_is_plugged_in_is_read_over_its_capacity() {
     depth.store(100, Ordering::Relaxed);
     until_read(&handle, "it moves", |read| value(read, "queue_depth") == Some(0.5)).await;
 
+    until_read(&handle, "what fails is left out and counted", |read| {
+        why(read, "broken") == Some("it says NaN of 1") && why(read, "worse").is_some() && read.plugged_failures >= 4
+    })
+    .await;
     let read = readings(&handle).await;
     assert_eq!(value(&read, "licences"), Some(0.75));
     assert_eq!((value(&read, "broken"), value(&read, "worse")), (None, None));
-    assert!(read.plugged_failures >= 4, "{read:?}");
-    assert!(read.left_out.iter().any(|(name, _)| name == "worse"), "{read:?}");
     assert_eq!(plain::fetch(address, "/").await.0.status, 200, "and it serves");
+}
+
+/// Why it is left out, if it is.
+fn why<'a>(read: &'a Readings, name: &str) -> Option<&'a str> {
+    read.left_out.iter().find(|(left_out, _)| left_out == name).map(|(_, why)| why.as_str())
+}
+
+/// On a runtime of one thread, which also runs the server's driver.
+#[tokio::test]
+async fn sources_that_hang_hold_up_nobody_and_are_back_when_they_answer() {
+    let ((release, hangs), (release_usage, usage_hangs)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+    let server = Server::new()
+        .with_signal("hangs", 10.0, move || hangs.recv().map_or(5.0, |()| 0.0))
+        .with_signal("sound", 10.0, || 2.0)
+        .with_usage(move || {
+            // Until nobody can release it any more.
+            let _released = usage_hangs.recv();
+            Usage { utilization: Some(0.5), ..Usage::default() }
+        });
+    let (address, handle) = start(server).await;
+
+    until_read(&handle, "they are left out", |read| why(read, "hangs").is_some() && why(read, "usage").is_some()).await;
+
+    let read = readings(&handle).await;
+    assert!(why(&read, "hangs").unwrap().starts_with("it has not answered for"), "{read:?}");
+    assert_eq!((why(&read, "sound"), read.cpu), (None, None));
+    assert_eq!(read.plugged, [("hangs".to_owned(), None), ("sound".to_owned(), Some(0.2))]);
+    assert_eq!(plain::fetch(address, "/").await.0.status, 200);
+    drop((release, release_usage));
+    until_read(&handle, "they are back", |read| read.left_out.is_empty() && read.cpu == Some(0.5)).await;
+    assert_eq!(readings(&handle).await.plugged[0].1, Some(0.5));
+}
+
+/// Takes the ten seconds after which such a signal is not believed any more.
+#[tokio::test]
+async fn a_signal_that_is_wrong_for_good_closes_the_server_for_seconds_only() {
+    let (wrong, right) = (Arc::new(AtomicU32::new(500)), Arc::new(AtomicU32::new(0)));
+    let (read_wrong, read_right) = (Arc::clone(&wrong), Arc::clone(&right));
+    let server = Server::new()
+        .with_signal("wrong", 100.0, move || read_wrong.load(Ordering::Relaxed).into())
+        .with_signal("right", 100.0, move || read_right.load(Ordering::Relaxed).into());
+    let (address, handle) = start(server).await;
+    let status = async || plain::fetch(address, "/").await.0.status.as_u16();
+    until("it refuses", async || status().await == 503).await;
+
+    until("it is not believed", async || status().await == 200).await;
+
+    let read = readings(&handle).await;
+    assert_eq!((why(&read, "right"), read.plugged[0].1), (None, Some(5.0)));
+    assert!(why(&read, "wrong").unwrap().contains("does not fall"), "{read:?}");
+    right.store(120, Ordering::Relaxed);
+    until("the others still count", async || status().await == 503).await;
+    right.store(0, Ordering::Relaxed);
+    wrong.store(10, Ordering::Relaxed);
+    until_read(&handle, "it is back", |read| why(read, "wrong").is_none()).await;
+    wrong.store(500, Ordering::Relaxed);
+    until("and counts", async || status().await == 503).await;
 }
 
 #[tokio::test]

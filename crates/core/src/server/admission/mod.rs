@@ -17,6 +17,7 @@ pub(crate) mod quota;
 pub(crate) mod rules;
 pub(crate) mod signals;
 mod snapshot;
+pub(crate) mod stuck;
 
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use demand::{Demand, Tick};
 use limit::Limit;
 use rules::{Mechanism, Spans, TICK};
 use signals::Signals;
+use stuck::Doing;
 
 pub use snapshot::AdmissionSnapshot;
 
@@ -57,7 +59,8 @@ pub(crate) struct Governor {
     capacity: Capacity,
     controller: Controller,
     signals: Signals,
-    signals_cutoff: (f64, Option<&'static str>),
+    /// What they ask for.
+    signals_cutoff: f64,
     attempts: Attempts,
     limit: Limit,
     degrade: Degrade,
@@ -81,7 +84,7 @@ impl Governor {
             capacity: Capacity::new(1.0),
             controller: Controller::default(),
             signals: Signals::default(),
-            signals_cutoff: (0.0, None),
+            signals_cutoff: 0.0,
             attempts: Attempts::default(),
             limit: Limit::default(),
             degrade: Degrade::default(),
@@ -188,7 +191,7 @@ impl Governor {
     }
 
     /// Every tenth of a second: what changes more slowly.
-    pub(crate) fn measure(&mut self, now: Time, usage: &Usage, gate: &Gate) {
+    pub(crate) fn measure(&mut self, now: Time, usage: &Usage, plugged: &[(String, Option<f64>)], gate: &Gate) {
         let (before_at, before) = self.at_measure;
         let elapsed = now.since(before_at);
         let seconds = elapsed.as_secs_f64();
@@ -198,10 +201,10 @@ impl Governor {
         if let Some(overhead) = usage.overhead {
             self.overhead = overhead.as_secs_f64() * self.config.cpu_factor;
         }
-        self.signals.read(now, usage, &self.config.signals);
-        self.signals_cutoff = self.signals.cutoff(&self.config.signals);
+        let totals = gate.totals();
+        self.signals.read(now, usage, plugged, &self.config.signals, doing(&before, &totals));
+        (self.signals_cutoff, _) = self.signals.cutoff(&self.config.signals);
         if seconds > TICK_LEAST {
-            let totals = gate.totals();
             self.at_measure = (now, totals);
             let answered = totals.finished.saturating_sub(before.finished);
             let handled = totals.handled_nanos.wrapping_sub(before.handled_nanos) as f64 * 1e-9;
@@ -214,6 +217,10 @@ impl Governor {
             self.dearest.read(gate.costs(), decay(elapsed, DEAREST_HALF_LIFE));
         }
         self.publish(gate);
+    }
+
+    pub(crate) fn stuck_signals(&self) -> impl Iterator<Item = &str> {
+        self.signals.stuck()
     }
 
     /// Nanoseconds of CPU that may wait in good times.
@@ -242,8 +249,7 @@ impl Governor {
 
     fn publish(&self, gate: &Gate) {
         let rules = gate.rules();
-        let (signals, _) = self.signals_cutoff;
-        rules.set_cutoff(Cutoff::new(self.controller.value().max(signals)));
+        rules.set_cutoff(Cutoff::new(self.controller.value().max(self.signals_cutoff)));
         let capacity = self.capacity.get();
         rules.set_over(std::array::from_fn(|class| self.demand.from(class) > OVER * capacity));
         let dearest = self.dearest();
@@ -252,6 +258,14 @@ impl Governor {
         rules.set_spans(self.spans(dearest));
         let level = if rules.is_on(Mechanism::Degrade) { self.degrade.level() } else { 0 };
         rules.set_degrade(level);
+    }
+}
+
+fn doing(before: &Totals, now: &Totals) -> Doing {
+    match now.in_flight() {
+        0 => Doing::Nothing,
+        _ if (now.admitted, now.finished) == (before.admitted, before.finished) => Doing::Standing,
+        _ => Doing::Working,
     }
 }
 

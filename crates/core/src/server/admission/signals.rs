@@ -5,47 +5,66 @@
 use std::time::Duration;
 
 use super::config::{SignalsConfig, Thresholds};
+use super::stuck::{Doing, Stuck};
 use crate::Time;
 use crate::server::Usage;
 use crate::stats::DecayingMean;
 
-/// What each signal says.
+/// What each signal says: those of the machine, then those that the service plugged in.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    means: [DecayingMean; SIGNALS],
+    machine: [Heard; MACHINE],
+    plugged: Vec<(String, Heard)>,
 }
 
-const SIGNALS: usize = 6;
-/// In the order they are kept.
-pub(crate) const NAMES: [&str; SIGNALS] = ["cpu", "memory", "load", "delay", "throttled", "plugged"];
+/// One signal, as it was heard of late.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    mean: DecayingMean,
+    stuck: Stuck,
+}
+
+const MACHINE: usize = 6;
+/// In the order they are kept. The last is what a source of usage says of the service as a whole.
+const NAMES: [&str; MACHINE] = ["cpu", "memory", "load", "delay", "throttled", "plugged"];
 
 impl Default for Signals {
     fn default() -> Self {
-        Signals { means: [DecayingMean::new(HALF_LIFE); SIGNALS] }
+        Signals { machine: [Heard::default(); MACHINE], plugged: Vec::new() }
     }
 }
 
 impl Signals {
-    pub(crate) fn read(&mut self, now: Time, usage: &Usage, config: &SignalsConfig) {
+    /// What the machine and the service say now, while the server did so much.
+    pub(crate) fn read(
+        &mut self,
+        now: Time,
+        usage: &Usage,
+        plugged: &[(String, Option<f64>)],
+        config: &SignalsConfig,
+        doing: Doing,
+    ) {
         let load = usage.runnable.zip(usage.processors).map(|(runnable, processors)| runnable / processors);
         let delay = usage.delay.map(|delay| delay.as_secs_f64());
         let values = [usage.utilization, usage.memory, load, delay, usage.throttled, usage.plugged];
-        for ((mean, value), thresholds) in self.means.iter_mut().zip(values).zip(config.all()) {
-            match value.filter(|value| value.is_finite() && *value >= 0.0) {
-                // However high one reading is, it counts as little more than what refuses all.
-                Some(value) => mean.sample(now, thresholds.map_or(value, |thresholds| value.min(thresholds.most()))),
-                // What cannot be read any more is not believed for ever.
-                None => *mean = DecayingMean::new(HALF_LIFE),
-            }
+        for ((heard, value), thresholds) in self.machine.iter_mut().zip(values).zip(config.all()) {
+            heard.read(now, value, thresholds, doing);
+        }
+        if !self.plugged.iter().map(|(name, _)| name).eq(plugged.iter().map(|(name, _)| name)) {
+            self.plugged = plugged.iter().map(|(name, _)| (name.clone(), Heard::default())).collect();
+        }
+        for ((_, heard), (_, value)) in self.plugged.iter_mut().zip(plugged) {
+            heard.read(now, *value, config.plugged, doing);
         }
     }
 
     /// The highest cutoff that a signal asks for, and which.
-    pub(crate) fn cutoff(&self, config: &SignalsConfig) -> (f64, Option<&'static str>) {
+    pub(crate) fn cutoff(&self, config: &SignalsConfig) -> (f64, Option<&str>) {
+        let machine = NAMES.into_iter().zip(&self.machine).zip(config.all());
+        let plugged = self.plugged.iter().map(|(name, heard)| ((name.as_str(), heard), config.plugged));
         let mut highest = (0.0, None);
-        for ((mean, thresholds), name) in self.means.iter().zip(config.all()).zip(NAMES) {
-            let (Some(value), Some(thresholds)) = (mean.mean(), thresholds) else { continue };
-            let cutoff = thresholds.cutoff(value);
+        for ((name, heard), thresholds) in machine.chain(plugged) {
+            let cutoff = heard.cutoff(thresholds);
             if cutoff > highest.0 {
                 highest = (cutoff, Some(name));
             }
@@ -53,14 +72,57 @@ impl Signals {
         highest
     }
 
-    pub(crate) fn means(&self) -> [(&'static str, Option<f64>); SIGNALS] {
-        std::array::from_fn(|place| (NAMES[place], self.means[place].mean()))
+    pub(crate) fn means(&self) -> Vec<(String, Option<f64>)> {
+        self.all().map(|(name, heard)| (name.to_owned(), heard.mean.mean())).collect()
+    }
+
+    /// Those that are left out because refusing does not bring them down.
+    pub(crate) fn stuck(&self) -> impl Iterator<Item = &str> {
+        self.all().filter(|(_, heard)| heard.stuck.is_out()).map(|(name, _)| name)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&str, &Heard)> {
+        let plugged = self.plugged.iter().map(|(name, heard)| (name.as_str(), heard));
+        NAMES.into_iter().zip(&self.machine).chain(plugged)
+    }
+}
+
+impl Default for Heard {
+    fn default() -> Self {
+        Heard { mean: DecayingMean::new(HALF_LIFE), stuck: Stuck::default() }
+    }
+}
+
+impl Heard {
+    fn read(&mut self, now: Time, value: Option<f64>, thresholds: Option<Thresholds>, doing: Doing) {
+        let Some(value) = value.filter(|value| value.is_finite() && *value >= 0.0) else {
+            // What cannot be read any more is not believed for ever.
+            self.mean = DecayingMean::new(HALF_LIFE);
+            return;
+        };
+        let Some(thresholds) = thresholds else {
+            self.mean.sample(now, value);
+            self.stuck = Stuck::default();
+            return;
+        };
+        // However high one reading is, it counts as little more than what refuses all.
+        self.mean.sample(now, value.min(thresholds.most()));
+        if let Some(mean) = self.mean.mean() {
+            self.stuck.read(now, value, mean, &thresholds, doing);
+        }
+    }
+
+    fn cutoff(&self, thresholds: Option<Thresholds>) -> f64 {
+        match (self.mean.mean(), thresholds) {
+            (Some(mean), Some(thresholds)) if !self.stuck.is_out() => thresholds.cutoff(mean),
+            _ => 0.0,
+        }
     }
 }
 
 impl SignalsConfig {
     /// In the order of the signals.
-    fn all(&self) -> [Option<Thresholds>; SIGNALS] {
+    fn all(&self) -> [Option<Thresholds>; MACHINE] {
         let SignalsConfig { cpu, memory, load, delay, throttled, plugged } = *self;
         [cpu, memory, load, delay, throttled, plugged]
     }
@@ -115,7 +177,7 @@ mod tests {
         let mut read = |signals: &mut Signals, memory, ticks: u32| {
             for _ in 0..ticks {
                 now = now + Duration::from_millis(100);
-                signals.read(now, &usage(memory), &SignalsConfig::default());
+                signals.read(now, &usage(memory), &[], &SignalsConfig::default(), Doing::Working);
             }
         };
         read(&mut signals, Some(0.5), 50);
@@ -125,5 +187,30 @@ mod tests {
         assert!(matches!(signals.cutoff(&config), (cutoff, Some("memory")) if cutoff > 3.0));
         read(&mut signals, Some(f64::NAN), 1);
         assert_eq!(signals.cutoff(&config), (0.0, None));
+    }
+
+    #[test]
+    fn each_plugged_signal_is_judged_alone_and_asks_by_its_name() {
+        let (mut signals, config) = (Signals::default(), SignalsConfig::default());
+        let mut now = Time::from_secs(1);
+        let mut read = |signals: &mut Signals, wrong, right, ticks: u32| {
+            for _ in 0..ticks {
+                now = now + Duration::from_millis(100);
+                let plugged = [("wrong".to_owned(), wrong), ("right".to_owned(), Some(right))];
+                signals.read(now, &Usage::default(), &plugged, &SignalsConfig::default(), Doing::Nothing);
+            }
+        };
+        read(&mut signals, Some(9.0), 0.92, 50);
+        assert!(matches!(signals.cutoff(&config), (cutoff, Some("wrong")) if cutoff > 3.0));
+
+        read(&mut signals, Some(9.0), 0.92, 60);
+        assert_eq!(signals.stuck().collect::<Vec<_>>(), ["wrong"]);
+        assert!(matches!(signals.cutoff(&config), (cutoff, Some("right")) if (1.0..2.0).contains(&cutoff)));
+
+        read(&mut signals, None, 0.92, 1);
+        read(&mut signals, Some(9.0), 0.92, 1);
+        assert_eq!(signals.stuck().count(), 1, "not because it fell silent");
+        read(&mut signals, Some(0.1), 0.1, 100);
+        assert_eq!((signals.stuck().count(), signals.cutoff(&config)), (0, (0.0, None)));
     }
 }

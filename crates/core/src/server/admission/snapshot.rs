@@ -15,9 +15,11 @@ pub struct AdmissionSnapshot {
     /// What would be, if everything were on.
     pub cutoff_observed: Cutoff,
     /// The signal that asks for the highest cutoff, if any does.
-    pub signal: Option<&'static str>,
-    /// Each signal's mean of late; `None` for one that cannot be read.
-    pub signals: Vec<(&'static str, Option<f64>)>,
+    pub signal: Option<String>,
+    /// Each signal's mean of late, then those of the service; `None` for one that cannot be read.
+    pub signals: Vec<(String, Option<f64>)>,
+    /// Signals that are left out because refusing does not bring them down.
+    pub stuck: Vec<String>,
     /// CPU seconds a second that are asked for, also by what is refused.
     pub demand: [f64; 4],
     /// CPU seconds a second that handlers can have.
@@ -63,12 +65,13 @@ pub struct AdmissionSnapshot {
 impl Governor {
     pub(crate) fn snapshot(&self, now: Time, gate: &Gate) -> AdmissionSnapshot {
         let (totals, rules) = (gate.totals(), gate.rules());
-        let (_, signal) = self.signals_cutoff;
+        let (_, signal) = self.signals.cutoff(&self.config.signals);
         AdmissionSnapshot {
             cutoff: rules.cutoff(),
             cutoff_observed: rules.cutoff_observed(),
-            signal,
-            signals: self.signals.means().to_vec(),
+            signal: signal.map(str::to_owned),
+            signals: self.signals.means(),
+            stuck: self.signals.stuck().map(str::to_owned).collect(),
             demand: self.demand.rates(),
             capacity: self.capacity.get(),
             trim: self.controller.trim(),

@@ -53,7 +53,9 @@ export class AdmissionView {
     this.showReasons(now, at);
     const leftOut = new Map(now.left_out.map((one) => [one.name, one.why]));
     const plugged = now.plugged.map((one) => ({ ...one, isPlugged: true }));
-    const signals = [...now.signals, ...plugged].map((one) => ({ ...one, why: leftOut.get(one.name), asks: now.cutoff_signal }));
+    const names = new Set(now.plugged.map((one) => one.name));
+    const machine = now.signals.filter((one) => !names.has(one.name));
+    const signals = [...machine, ...plugged].map((one) => ({ ...one, why: leftOut.get(one.name), asks: now.cutoff_signal }));
     keep(this.part("signals"), this.signals, signals, (one) => `${one.isPlugged ?? false} ${one.name}`, () => new SignalRow());
     const named = (list) => list.map((one) => ({ ...one, key: one.name ?? "\u0000" }));
     keep(this.part("methods"), this.methods, named(now.methods), (one) => one.key, () => new SpenderRow("method"));

@@ -19,7 +19,7 @@ const SIGNALS = {
   load: ["handlers for each processor", (value) => value.toFixed(2)],
   delay: ["a task that is ready waits", (seconds) => cpu(seconds, " s")],
   throttled: ["time held back by the system", percent],
-  plugged: ["highest of what is plugged in", percent],
+  plugged: ["what the source of usage says of the service", percent],
 };
 
 export class SignalRow {
@@ -32,7 +32,7 @@ export class SignalRow {
     const [words, text] = (!isPlugged && SIGNALS[name]) || ["plugged in, over its capacity", percent];
     say(this.cells[0], name);
     say(this.cells[1], known(value) ? text(value) : "–");
-    const isAsking = asks === name && !isPlugged;
+    const isAsking = asks === name;
     say(this.cells[2], why ? `left out: ${why}` : isAsking ? `asks for the cutoff: ${words}` : words);
     this.root.classList.toggle("attention", isAsking);
     this.root.classList.toggle("none", !known(value));

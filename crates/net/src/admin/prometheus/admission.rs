@@ -144,6 +144,12 @@ pub(super) fn of_signals(text: &mut Text, servers: &Servers<'_>) {
             }
         }
     }
+    text.gauge("evenkeel_server_signal_left_out", "1 for a signal that cannot be read or is not believed.");
+    for (labels, now) in told(servers) {
+        for signal in &now.left_out {
+            text.sample_with(labels, &[("signal", &signal.name)], 1.0);
+        }
+    }
     gauges(text, servers, &RATES);
     text.counter("evenkeel_server_plugged_failures_total", "Readings of what the program plugged in that failed.");
     each(text, servers, |now| Some(now.plugged_failures as f64));
@@ -188,7 +194,7 @@ const LEVELS: [Gauge; 11] = [
 ];
 
 const RATES: [Gauge; 3] = [
-    ("left_out_signals", "Signals that cannot be read.", |now| Some(now.left_out.len() as f64)),
+    ("left_out_signals", "Signals that cannot be read or are not believed.", |now| Some(now.left_out.len() as f64)),
     ("connections_per_second", "New connections.", |now| now.connections_per_second),
     ("checks_per_second", "Health checks, new watches, their pings, and datagrams.", |now| now.checks_per_second),
 ];

@@ -19,7 +19,7 @@ pub(crate) struct AdmissionState {
     /// What would be, were everything on.
     pub(crate) cutoff_observed: f64,
     /// The signal that asks for it, if one does rather than demand.
-    pub(crate) cutoff_signal: Option<&'static str>,
+    pub(crate) cutoff_signal: Option<String>,
     pub(crate) signals: Vec<Signal>,
     /// What the program plugged in, one by one, over its capacity.
     pub(crate) plugged: Vec<Signal>,
@@ -63,7 +63,7 @@ pub(crate) struct Signal {
     pub(crate) value: Option<f64>,
 }
 
-/// A signal that cannot be read, and why.
+/// A signal that cannot be read or is not believed, and why.
 #[derive(Debug, Serialize)]
 pub(crate) struct LeftOut {
     pub(crate) name: String,
@@ -118,7 +118,7 @@ impl AdmissionState {
             modes: modes_in_force(look.modes),
             cutoff: now.cutoff.value(),
             cutoff_observed: now.cutoff_observed.value(),
-            cutoff_signal: now.signal,
+            cutoff_signal: now.signal.clone(),
             signals: now.signals.iter().map(|(name, value)| Signal::new(name, *value)).collect(),
             plugged: readings.plugged.iter().map(|(name, value)| Signal::new(name, *value)).collect(),
             plugged_failures: readings.plugged_failures,

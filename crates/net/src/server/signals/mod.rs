@@ -2,8 +2,9 @@
 //!
 //! CPU over what is reserved, memory, load and delay of the executor, connections and checks, and what is plugged in.
 //! A signal that cannot be read is left out and said so once: unknown is not zero, and never fatal. No value that leaves
-//! here is infinite or no number.
+//! here is infinite or no number. What the program brings is asked on threads of its own.
 
+mod asked;
 mod beat;
 mod cgroup;
 pub(crate) mod cpu;
@@ -12,8 +13,8 @@ mod load;
 mod machine;
 mod memory;
 mod plugged;
+mod telling;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,9 +27,13 @@ pub use plugged::Signal;
 pub(crate) use cpu::{Core, Cores};
 pub(crate) use plugged::Closure;
 
+use asked::Asked;
 use cgroup::Cgroups;
 use machine::Machine;
 use plugged::Plugged;
+use telling::Telling;
+
+use crate::clock::Steady;
 
 /// How loaded a task is. What is not known, or not yet, is left out.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,7 +59,7 @@ pub struct Readings {
     pub plugged: Vec<(String, Option<f64>)>,
     /// How often something that was plugged in could not be read.
     pub plugged_failures: u64,
-    /// Which signals cannot be read, and why.
+    /// Which signals cannot be read, or are not believed, and why.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -105,12 +110,12 @@ pub(crate) struct Signals {
     checks: Rate,
     readings: Readings,
     usage: Usage,
-    /// Of which it was said that they are left out.
-    said: BTreeSet<String>,
+    telling: Telling,
+    clock: Steady,
 }
 
 enum Source {
-    Program(UsageSource),
+    Program(Asked<Usage>),
     Machine(Box<Machine>),
 }
 
@@ -119,23 +124,39 @@ impl Signals {
     pub(crate) fn new(settings: Settings, cores: Cores, running: Option<Arc<Running>>) -> Result<Self, InvalidConfig> {
         let Settings { usage, limits, plugged } = settings;
         limits.check()?;
-        let machine = || Source::Machine(Box::new(Machine::new(Cgroups::own(), limits, cores, running)));
+        let clock = Steady::new();
+        let source = match usage {
+            Some(mut usage) => Source::Program(Asked::new(clock, "usage", move || Ok(usage()))),
+            None => Source::Machine(Box::new(Machine::new(Cgroups::own(), limits, cores, running))),
+        };
         Ok(Signals {
-            source: usage.map_or_else(machine, Source::Program),
-            plugged: Plugged::check(plugged)?,
+            source,
+            plugged: Plugged::check(clock, plugged)?,
             connections: Rate::new(SMOOTHED_OVER),
             checks: Rate::new(SMOOTHED_OVER),
             readings: Readings::default(),
             usage: Usage::default(),
-            said: BTreeSet::new(),
+            telling: Telling::default(),
+            clock,
         })
     }
 
-    /// Begins to probe the executor; to be called inside the runtime that serves.
+    /// Begins to probe the executor and to ask what is plugged in; to be called inside the runtime that serves. Waits a moment
+    /// for the first answers, so that the first sample has them.
     pub(crate) fn start(&mut self) {
-        if let Source::Machine(machine) = &mut self.source {
-            machine.start();
+        match &mut self.source {
+            Source::Machine(machine) => machine.start(),
+            Source::Program(asked) => asked.start(),
         }
+        self.plugged.iter_mut().for_each(|plugged| plugged.asked.start());
+        self.wait_for_first(self.clock.now() + FIRST_MOST);
+    }
+
+    fn wait_for_first(&self, until: Time) {
+        if let Source::Program(asked) = &self.source {
+            asked.wait_for_first(until);
+        }
+        self.plugged.iter().for_each(|plugged| plugged.asked.wait_for_first(until));
     }
 
     /// Reads all of it; to be called every 100 ms or so.
@@ -143,21 +164,16 @@ impl Signals {
         let readings = &mut self.readings;
         readings.left_out.clear();
         match &mut self.source {
-            Source::Program(source) => {
-                // What it panics over is said by the panic; a server without readings still serves.
-                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(source));
-                self.usage = read.unwrap_or_else(|_| {
-                    readings.left_out.push(("usage".to_owned(), "its source panicked".to_owned()));
-                    Usage::default()
-                });
-                let Usage { utilization, processors, runnable, memory, throttled, delay, .. } = self.usage;
-                let load = runnable.zip(processors).map(|(count, processors)| count / processors);
-                let sound = |value: &f64| value.is_finite() && *value >= 0.0;
-                readings.cpu = utilization.filter(sound);
-                readings.cpu_reserved = processors.filter(sound);
-                readings.load_average = load.filter(sound);
-                (readings.memory, readings.throttled) = (memory.filter(sound), throttled.filter(sound));
-                readings.delay = delay;
+            Source::Program(asked) => {
+                self.usage = match asked.last() {
+                    Some(Ok(usage)) => usage,
+                    Some(Err(why)) => {
+                        readings.left_out.push(("usage".to_owned(), why));
+                        Usage::default()
+                    }
+                    None => Usage::default(),
+                };
+                readings.set_said(&self.usage);
             }
             Source::Machine(machine) => {
                 machine.sample(now, readings);
@@ -169,29 +185,27 @@ impl Signals {
         }
         readings.plugged.clear();
         for plugged in &mut self.plugged {
-            let read = plugged.read(now);
-            readings.plugged.push((plugged.name.clone(), read.as_ref().ok().copied()));
-            if let Err(reason) = read {
+            let read = plugged.asked.last();
+            readings.plugged.push((plugged.name.clone(), read.as_ref().and_then(|read| read.as_ref().ok()).copied()));
+            if let Some(Err(reason)) = read {
                 readings.plugged_failures += 1;
                 readings.left_out.push((plugged.name.clone(), reason));
             }
         }
-        let highest = |most: Option<f64>, value: f64| Some(most.map_or(value, |most| most.max(value)));
-        let plugged = readings.plugged.iter().filter_map(|(_, value)| *value).fold(None, highest);
-        self.usage.plugged = plugged.or(self.usage.plugged);
         if let Some(count) = counts.connections {
             self.connections.read(now, count);
         }
         self.checks.read(now, counts.checks);
         readings.connections_per_second = self.connections.per_second();
         readings.checks_per_second = self.checks.per_second();
-        for (signal, reason) in &readings.left_out {
-            if !self.said.contains(signal) {
-                tracing::warn!(signal, reason, "a signal cannot be read and is left out");
-                self.said.insert(signal.clone());
-            }
-        }
         readings
+    }
+
+    /// These are left out besides, since refusing does not bring them down; says so of all that are.
+    pub(crate) fn leave_out<'a>(&mut self, now: Time, stuck: impl Iterator<Item = &'a str>) {
+        let why = "it asks for nearly everything to be refused, and does not fall while nothing is in flight";
+        self.readings.left_out.extend(stuck.map(|name| (name.to_owned(), why.to_owned())));
+        self.telling.tell(now, &self.readings.left_out);
     }
 
     /// The last sample.
@@ -205,6 +219,22 @@ impl Signals {
     }
 }
 
+impl Readings {
+    /// What the program said of the machine, where it makes sense.
+    fn set_said(&mut self, usage: &Usage) {
+        let Usage { utilization, processors, runnable, memory, throttled, delay, .. } = *usage;
+        let load = runnable.zip(processors).map(|(count, processors)| count / processors);
+        let sound = |value: &f64| value.is_finite() && *value >= 0.0;
+        self.cpu = utilization.filter(sound);
+        self.cpu_reserved = processors.filter(sound);
+        self.load_average = load.filter(sound);
+        (self.memory, self.throttled) = (memory.filter(sound), throttled.filter(sound));
+        self.delay = delay;
+    }
+}
+
+/// How long a server that begins waits for what is plugged in, all together.
+const FIRST_MOST: Duration = Duration::from_millis(20);
 /// Less could do nothing.
 const RESERVED_LEAST: f64 = 0.001;
 /// More than any machine has.
@@ -220,7 +250,13 @@ mod tests {
     const TENTH: Duration = Duration::from_millis(100);
 
     fn signals(settings: Settings) -> Signals {
-        Signals::new(settings, Cores::default(), None).unwrap()
+        let mut signals = Signals::new(settings, Cores::default(), None).unwrap();
+        if let Source::Program(asked) = &mut signals.source {
+            asked.start();
+        }
+        signals.plugged.iter_mut().for_each(|plugged| plugged.asked.start());
+        signals.wait_for_first(Time::NEVER);
+        signals
     }
 
     fn plug(name: &str, read: impl FnMut() -> f64 + Send + 'static) -> Box<dyn Signal> {
@@ -289,13 +325,17 @@ mod tests {
         let mut signals = signals(Settings { plugged, ..Settings::default() });
 
         signals.sample(NOW, counts(0, 0));
-        let readings = signals.sample(NOW + TENTH, counts(0, 0)).clone();
+        signals.sample(NOW + TENTH, counts(0, 0));
+        signals.leave_out(NOW, ["memory"].into_iter());
+        let readings = signals.readings().clone();
 
         let expected = [("good", Some(0.5)), ("bad", None), ("worse", None)];
         assert_eq!(readings.plugged, expected.map(|(name, value)| (name.to_owned(), value)));
         assert_eq!(readings.plugged_failures, 4);
         let why = |name| readings.left_out.iter().find(|(left_out, _)| left_out == name).map(|(_, why)| why.as_str());
         assert_eq!((why("good"), why("worse")), (None, Some("it panicked")));
-        assert!(signals.said.contains("bad") && !signals.said.contains("good"));
+        assert!(why("memory").is_some_and(|why| why.contains("does not fall")), "{readings:?}");
+        let said = ["good", "bad", "worse", "memory"].map(|name| signals.telling.has_said(name));
+        assert_eq!(said, [false, true, true, true]);
     }
 }
