@@ -33,7 +33,7 @@ pub(crate) fn refused(refused: &Refused, level: Criticality, is_grpc: bool, rng:
     }
     match (way, is_grpc) {
         (Way::TooLate, _) => {}
-        (Way::Elsewhere, true) => put(headers, &names::GRPC_RETRY_PUSHBACK_MS, "0"),
+        (Way::Elsewhere, true) => put(headers, &names::GRPC_RETRY_PUSHBACK_MS, AT_ONCE_MS),
         (Way::Elsewhere, false) => put(headers, &RETRY_AFTER, "0"),
         (Way::Nowhere, true) => {
             put(headers, &names::GRPC_RETRY_PUSHBACK_MS, "-1");
@@ -176,6 +176,8 @@ fn kept(value: &HeaderValue) -> &'static str {
     value.to_str().map_or("", |text| Box::leak(Box::from(text)))
 }
 
+/// The least that every client comes back from: grpcio, told 0, waits until its deadline.
+const AT_ONCE_MS: &str = "1";
 const GRPC_TYPE: &str = "application/grpc";
 /// Content type, status, message, pushback, details, Envoy's mark, reason and hint, and room for a lame duck's two.
 const HEADERS_MOST: usize = 10;

@@ -127,10 +127,11 @@ pub fn write_attempt(headers: &mut HeaderMap, attempt: u8) {
     }
 }
 
-/// How long the backend asks to wait before this is tried again; nothing where it does not say, or says not to.
+/// How long the backend asks to wait before this is tried again; nothing where it does not say, or says not to. A millisecond
+/// is how servers say at once: some clients never come back from 0.
 pub fn read_pushback(headers: &HeaderMap) -> Option<Duration> {
     let millis = parse_number(headers.get(names::GRPC_RETRY_PUSHBACK_MS)?.as_bytes())?;
-    Some(Duration::from_millis(millis))
+    Some(if millis <= 1 { Duration::ZERO } else { Duration::from_millis(millis) })
 }
 
 /// Removes what only somebody who did not run the request may say: a handler that passes on the answer of somebody behind it has run.

@@ -9,6 +9,7 @@ use crate::support::{listener, until};
 use evenkeel::Server;
 use evenkeel::server::Handle;
 use evenkeel_core::server::Usage;
+use evenkeel_core::{Mode, ServerConfig};
 use tonic::service::Routes;
 
 async fn start() -> (String, Handle) {
@@ -39,4 +40,24 @@ async fn grpcs_own_balancer_goes_by_our_load_reports() {
     let trace = python::traced("weigh.py", &address, "weighted_round_robin_lb").await;
 
     assert!(trace.contains("utilization=0.5 ") && trace.contains("setting weight="), "{trace}");
+}
+
+/// It waits until its deadline where it is told to come back at once, in 0 ms.
+#[tokio::test]
+async fn grpcs_own_retries_come_back_at_once_where_another_task_may_have_room() {
+    let full = || Usage { plugged: Some(0.92), ..Usage::default() };
+    let mut config = ServerConfig::default();
+    // Else what it retries makes this a service that has too much.
+    config.admission.modes.attempts = Mode::Off;
+    let server = Server::new().without_signals().with_usage(full).with_config(config);
+    let (listener, handle) = (listener().await, server.handle());
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(server.serve(listener, Routes::new(Echo)));
+    until("it refuses", async || handle.snapshot().await.unwrap().admission.cutoff.value() >= 1.0).await;
+
+    // By its own backoff there would be two attempts before its deadline.
+    let printed = python::printed("retry.py", &address).await;
+
+    assert_eq!(printed, "UNAVAILABLE\n");
+    assert_eq!(handle.snapshot().await.unwrap().admission.asked, [4, 0, 0, 0]);
 }

@@ -90,7 +90,7 @@ async fn tonics_client_is_sent_elsewhere_and_then_told_not_to_retry() {
         (status.code(), status.message()),
         (Code::Unavailable, "this task is overloaded and serves what matters more")
     );
-    assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "0");
+    assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "1");
     assert_eq!(status.metadata().get("evenkeel-refused").unwrap(), "overloaded");
     let hint = headers::read_admit(status.metadata().as_ref()).unwrap();
     assert!(hint.cutoff.value() >= 1.0, "{hint:?}");

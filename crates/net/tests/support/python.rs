@@ -22,6 +22,14 @@ pub(crate) async fn traced(script: &str, address: &str, part: &str) -> String {
     trace
 }
 
+/// The same, once it is over: what it printed.
+pub(crate) async fn printed(script: &str, address: &str) -> String {
+    let output = command(script, address).output();
+    let output = tokio::time::timeout(Duration::from_secs(60), output).await.expect("it ends").unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 fn command(script: &str, address: &str) -> Command {
     let python = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("interop-python").join("bin/python");
     assert!(python.exists(), "{} is missing: run ./test unit, which installs it", python.display());

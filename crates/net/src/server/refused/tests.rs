@@ -25,9 +25,9 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
 fn every_refusal_of_grpc_is_a_head_that_everybody_understands() {
     let table = [
         (of(ServerRefusal::TooLate, false), ["4", "-", "-"], Outcome::Expired),
-        (of(ServerRefusal::Closed, false), ["14", "0", "-"], Outcome::Overloaded),
-        (of(ServerRefusal::Overloaded, false), ["14", "0", "-"], Outcome::Overloaded),
-        (of(ServerRefusal::QueueFull, false), ["14", "0", "-"], Outcome::Overloaded),
+        (of(ServerRefusal::Closed, false), ["14", "1", "-"], Outcome::Overloaded),
+        (of(ServerRefusal::Overloaded, false), ["14", "1", "-"], Outcome::Overloaded),
+        (of(ServerRefusal::QueueFull, false), ["14", "1", "-"], Outcome::Overloaded),
         (of(ServerRefusal::Overloaded, true), ["8", "-1", "true"], Outcome::DontRetry),
         (of(ServerRefusal::WaitedTooLong, true), ["8", "-1", "true"], Outcome::DontRetry),
         (of(ServerRefusal::OutOfQuota, false), ["8", "-1", "-"], Outcome::DontRetry),
@@ -118,7 +118,7 @@ async fn refusing(said: Refused) -> std::net::SocketAddr {
 #[tokio::test]
 async fn tonics_client_reads_code_words_pushback_and_details() {
     let table = [
-        (of(ServerRefusal::Overloaded, false), tonic::Code::Unavailable, "0", false),
+        (of(ServerRefusal::Overloaded, false), tonic::Code::Unavailable, "1", false),
         (of(ServerRefusal::Overloaded, true), tonic::Code::ResourceExhausted, "-1", true),
         (of(ServerRefusal::OutOfQuota, false), tonic::Code::ResourceExhausted, "-1", true),
     ];
