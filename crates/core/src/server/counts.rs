@@ -22,6 +22,8 @@ pub(crate) struct Shard {
     pub(crate) asked_work: [AtomicU64; 4],
     /// Squares of that, in microseconds: how lumpy it came.
     pub(crate) asked_squares: [AtomicU64; 4],
+    /// CPU that customers ask for beyond their quotas, as far as is known.
+    pub(crate) beyond_quota: [AtomicU64; 4],
     pub(crate) served: [AtomicU64; 4],
     /// By reason and criticality: refused, and those that would have been.
     pub(crate) refused: [[AtomicU64; 4]; ServerRefusal::ALL.len()],
@@ -43,6 +45,7 @@ pub(crate) struct Totals {
     pub(crate) held: [u64; 4],
     pub(crate) asked_work: [u64; 4],
     pub(crate) asked_squares: [u64; 4],
+    pub(crate) beyond_quota: [u64; 4],
     pub(crate) served: [u64; 4],
     pub(crate) refused: [[u64; 4]; ServerRefusal::ALL.len()],
     pub(crate) observed: [[u64; 4]; ServerRefusal::ALL.len()],
@@ -78,6 +81,7 @@ impl Totals {
         sum(&mut self.degraded, &shard.degraded);
         each(&mut self.cpu_nanos, &shard.cpu_nanos);
         each(&mut self.asked, &shard.asked);
+        each(&mut self.beyond_quota, &shard.beyond_quota);
         each(&mut self.held, &shard.held);
         each(&mut self.asked_work, &shard.asked_work);
         each(&mut self.asked_squares, &shard.asked_squares);

@@ -145,12 +145,14 @@ impl Gate {
         // One that only observes changes nothing, also not who counts.
         if !self.rules.is_on(Mechanism::Quota) || self.buckets.is_demand(now, meta.customer, class, work) {
             add_work(shard, class.index(), work);
+        } else {
+            shard.beyond_quota[class.index()].fetch_add(work, Ordering::Relaxed);
         }
         self.check_quota(now, shard, meta)?;
         self.check_cutoff(now, shard, meta)?;
         self.check_limit(now, shard, class)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
-        let reserved = self.buckets.charge(now, meta.customer, work);
+        let reserved = self.buckets.charge(now, meta.customer, class, work);
         let admission = Admission {
             shard: number,
             customer: meta.customer,
@@ -295,7 +297,7 @@ impl Gate {
 
     fn give_back(&self, admission: &Admission, used: u64) {
         if used < admission.reserved {
-            self.buckets.refund(admission.customer, admission.reserved - used);
+            self.buckets.refund(admission.customer, admission.criticality, admission.reserved - used);
         }
         self.shards[admission.shard as usize % SHARDS].finished.fetch_add(1, Ordering::AcqRel);
     }
@@ -310,7 +312,7 @@ impl Gate {
     /// It has used so much normalised CPU and goes on: long requests are charged while they run.
     pub fn charge_so_far(&self, now: Time, admission: &mut Admission, used: Duration) {
         let more = (used.as_nanos() as u64).saturating_sub(admission.reserved);
-        self.buckets.charge_more(now, admission.customer, more);
+        self.buckets.charge_more(now, admission.customer, admission.criticality, more);
         admission.reserved += more;
     }
 
@@ -337,7 +339,7 @@ impl Gate {
                 self.costs.learn(admission.method, cost);
             }
             if used > admission.reserved {
-                self.buckets.charge_more(now, admission.customer, used - admission.reserved);
+                self.buckets.charge_more(now, admission.customer, admission.criticality, used - admission.reserved);
             }
         }
         self.give_back(&admission, used);

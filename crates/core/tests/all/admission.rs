@@ -195,6 +195,18 @@ fn settings_that_would_answer_nothing_are_refused_and_leave_all_as_it_was() {
     assert_eq!(refused(|config| config.burst = Duration::ZERO), "admission.burst");
     assert_eq!(refused(|config| config.cpu_factor = f64::NAN), "admission.cpu_factor");
     assert_eq!(refused(|config| config.quotas.default = Some(Quota::of_cpu(0.0))), "admission.quotas.default");
+    for names in [&["mail", "mail"][..], &[""], &["mail "], &[" "]] {
+        let mut config = ServerConfig::default();
+        config.admission.quotas.customers = names.iter().map(|name| ((*name).into(), Quota::of_cpu(1.0))).collect();
+        assert_eq!(Server::new(NOW, config).unwrap_err().field, "admission.quotas.customers", "{names:?}");
+    }
+    for cpu in [0.0, -1.0, 1.1, f64::NAN] {
+        let mut config = ServerConfig::default();
+        let by_criticality = [Some(cpu), None, Some(1.0), None];
+        config.admission.quotas.default = Some(Quota { by_criticality, ..Quota::of_cpu(1.0) });
+        let told = Server::new(NOW, config).unwrap_err().to_string();
+        assert!(told.starts_with(&format!("admission.quotas.default = {cpu} for SHEDDABLE is not possible")), "{told}");
+    }
 
     let mut server = server(|_| {});
     let mut config = server.config().clone();
@@ -302,6 +314,37 @@ fn a_hard_quota_refuses_its_customer_and_nobody_else() {
     }
     // A tenth of a CPU for a second, and a quarter of a second on top: a dozen of 10 ms each.
     assert!((970..995).contains(&refused[0]) && refused[1] == 0, "{refused:?}");
+}
+
+#[test]
+fn a_criticality_over_its_ceiling_is_refused_and_what_it_asked_for_is_no_demand() {
+    let mut server = server(|admission| {
+        let by_criticality = [Some(0.1), None, None, None];
+        let quota = Quota { by_criticality, hard: true, ..Quota::of_cpu(100.0) };
+        admission.quotas.customers.push(("mail".to_owned(), quota));
+    });
+    let mail = server.handle_customer("mail");
+    let mut refused = [0, 0];
+    for step in 0..1_000 {
+        let now = NOW + MS * step;
+        for (place, class) in [Criticality::Sheddable, Criticality::Critical].into_iter().enumerate() {
+            let meta = RequestMeta { customer: mail, method: MethodId(1), ..of(class) };
+            match ask(&server, now, &meta) {
+                Ok(entry) => {
+                    let _nobody_waits = end(&server, now, entry.started().unwrap());
+                }
+                Err(refusal) => {
+                    assert_eq!(refusal.reason, ServerRefusal::OutOfQuota);
+                    refused[place] += 1;
+                }
+            }
+        }
+    }
+    // As the customer that may use no more than a tenth of a CPU at all.
+    assert!((960..995).contains(&refused[0]) && refused[1] == 0, "{refused:?}");
+    let beyond = server.snapshot(NOW).admission.beyond_quota.map(|cpu| cpu.as_secs_f64());
+    // Nearly all of a thousand of 10 ms each.
+    assert!((9.0..10.0).contains(&beyond[0]) && beyond[1..] == [0.0; 3], "{beyond:?}");
 }
 
 #[test]

@@ -40,7 +40,8 @@ async fn watched() -> Watched {
     let full = Arc::new(AtomicU32::new(10));
     let cache = Arc::clone(&full);
     let mut config = ServerConfig::default();
-    config.admission.quotas.customers.push(("mail".to_owned(), Quota::of_cpu(0.5)));
+    let quota = Quota { by_criticality: [Some(0.001), None, None, None], ..Quota::of_cpu(0.5) };
+    config.admission.quotas.customers.push(("mail".to_owned(), quota));
     let server = Server::new().without_signals().with_config(config);
     let server = server.with_signal("cache", 100.0, move || f64::from(cache.load(Ordering::Relaxed)));
     let server = server.with_signal("broken", 100.0, || f64::NAN);
@@ -127,9 +128,30 @@ async fn the_dearest_methods_and_customers_are_known_by_name() {
     let mail = &now["customers"][0];
     assert_eq!((&mail["name"], &mail["requests"], &mail["quota_cpu"]), (&"mail".into(), &4.into(), &0.5.into()));
     assert_eq!(mail["cpu_s"], dear["cpu_s"]);
+    assert_eq!(mail["quota_by_criticality_cpu"], serde_json::json!({"SHEDDABLE": 0.001}));
+    assert_eq!(dear.get("quota_by_criticality_cpu"), None);
     let metrics = watched.look("/metrics").await;
     assert!(metrics.contains("\nevenkeel_server_method_requests_total{method=\"dear\"} 4\n"), "{metrics}");
     assert!(metrics.contains("\nevenkeel_server_customer_requests_total{customer=\"mail\"} 4\n"));
+}
+
+#[tokio::test]
+async fn what_customers_ask_for_beyond_their_quotas_is_told() {
+    let watched = watched().await;
+    // What one costs must be known before it can be beyond anything.
+    for _ in 0..20 {
+        watched.ask(request("/dear/3000", &[("evenkeel-customer", "mail"), SHEDDABLE])).await;
+    }
+
+    let now = watched.admission().await;
+
+    // A thousandth of a processor, and a quarter of a millisecond at once: nearly all of 60 ms.
+    let beyond = now["beyond_quota_cpu_s"]["SHEDDABLE"].as_f64().unwrap();
+    assert!(beyond > 0.03, "{now}");
+    assert_eq!(now["beyond_quota_cpu_s"]["CRITICAL"], 0.0);
+    let metrics = watched.look("/metrics").await;
+    let told = "\nevenkeel_server_beyond_quota_cpu_seconds_total{criticality=\"SHEDDABLE\"} 0.";
+    assert!(metrics.contains(told), "{metrics}");
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! Settings of admission: what may refuse, and where it begins to.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::{InvalidConfig, Mode};
+use crate::{Criticality, InvalidConfig, Mode};
 
 /// Who is let in when there is too much.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +94,8 @@ pub struct QuotasConfig {
 pub struct Quota {
     /// Normalised CPU seconds in a second.
     pub cpu: f64,
+    /// How much of that each criticality may use, from the least; at most all of it. Default: all of it.
+    pub by_criticality: [Option<f64>; 4],
     /// How long it may use twice as much before that counts. Default 250 ms: one that asks for ten times its quota is over
     /// it before its burst has filled the line.
     pub burst: Duration,
@@ -103,7 +106,7 @@ pub struct Quota {
 impl Quota {
     /// So much, with the default burst, while capacity is short.
     pub const fn of_cpu(cpu: f64) -> Quota {
-        Quota { cpu, burst: Duration::from_millis(250), hard: false }
+        Quota { cpu, by_criticality: [None; 4], burst: Duration::from_millis(250), hard: false }
     }
 }
 
@@ -220,15 +223,40 @@ impl QuotasConfig {
         if self.customers.len() > CUSTOMERS_MOST {
             return Err(InvalidConfig::new("admission.quotas.customers", self.customers.len(), "at most 4000 by name"));
         }
+        let mut known = BTreeSet::new();
+        for (name, _) in &self.customers {
+            if name.is_empty() || name.trim() != name {
+                let allowed = "must have a name, without blanks around it: that is what requests say";
+                return Err(InvalidConfig::new("admission.quotas.customers", name, allowed));
+            }
+            if !known.insert(name) {
+                let allowed = "has a quota already: keep one of them";
+                return Err(InvalidConfig::new("admission.quotas.customers", name, allowed));
+            }
+        }
         let named = self.customers.iter().map(|(_, quota)| ("admission.quotas.customers", quota));
-        for (field, quota) in self.default.iter().map(|quota| ("admission.quotas.default", quota)).chain(named) {
-            InvalidConfig::unless_in_range(field, quota.cpu, 1e-6, 1e6)?;
-            InvalidConfig::unless_in_range(field, quota.burst, Duration::from_millis(10), Duration::from_secs(3600))?;
+        self.default
+            .iter()
+            .map(|quota| ("admission.quotas.default", quota))
+            .chain(named)
+            .try_for_each(|(field, quota)| quota.check(field))
+    }
+}
+
+impl Quota {
+    fn check(&self, field: &'static str) -> Result<(), InvalidConfig> {
+        InvalidConfig::unless_in_range(field, self.cpu, LEAST_CPU, 1e6)?;
+        InvalidConfig::unless_in_range(field, self.burst, Duration::from_millis(10), Duration::from_secs(3600))?;
+        for (class, cpu) in Criticality::ALL.into_iter().zip(self.by_criticality) {
+            let Some(cpu) = cpu.filter(|cpu| !(LEAST_CPU..=self.cpu).contains(cpu)) else { continue };
+            let allowed = format!("must be from {LEAST_CPU} to {}, which is for all criticalities", self.cpu);
+            return Err(InvalidConfig::new(field, format_args!("{cpu} for {class}"), allowed));
         }
         Ok(())
     }
 }
 
+const LEAST_CPU: f64 = 1e-6;
 /// Of a resource: a task that does nothing has some of it already.
 const LEAST_SHARE: f64 = 0.1;
 const LEAST_THRESHOLD: f64 = 0.01;

@@ -3,7 +3,10 @@
 //! A bucket is one number: the moment at which it will be full again. Using CPU moves it into the future, by as much time
 //! as the quota needs to give that much back; refusing is comparing it with now. What a request is expected to cost is
 //! taken when it is let in, the difference when it has ended, so a bucket may go into debt.
+//!
+//! Beside the bucket of all it uses, a customer may have one for each criticality: whichever is empty refuses.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::config::Quota;
@@ -15,19 +18,27 @@ use crate::{Criticality, CustomerId, Time};
 #[derive(Debug)]
 pub(crate) struct Buckets {
     buckets: Box<[Bucket]>,
+    /// For each customer those of its criticalities; there once any has such a ceiling.
+    ceilings: OnceLock<Box<[[Level; 4]]>>,
 }
 
 #[derive(Debug, Default)]
 struct Bucket {
+    total: Level,
+    /// How far ahead of now a level may be.
+    burst: AtomicU64,
+    hard: AtomicU32,
+}
+
+/// How much is in a bucket.
+#[derive(Debug, Default)]
+struct Level {
     /// Nanoseconds of time that a nanosecond of CPU stands for, in units of 2^-20; 0 for no limit.
     price: AtomicU64,
-    /// How far ahead of now `full_at` may be.
-    burst: AtomicU64,
     full_at: AtomicU64,
     /// The same for what counts as demand, which is never in debt: a customer that is always over its quota still asks for that
     /// much.
     counted_at: AtomicU64,
-    hard: AtomicU32,
 }
 
 /// How a customer stands.
@@ -41,15 +52,23 @@ pub(crate) enum Standing {
 
 impl Default for Buckets {
     fn default() -> Self {
-        Buckets { buckets: (0..CUSTOMERS).map(|_| Bucket::default()).collect() }
+        Buckets { buckets: (0..CUSTOMERS).map(|_| Bucket::default()).collect(), ceilings: OnceLock::new() }
     }
 }
 
 impl Buckets {
     /// Sets what one customer may use, or that it has no limit.
     pub(crate) fn set(&self, customer: CustomerId, quota: Option<Quota>) {
-        if let Some(bucket) = self.buckets.get(customer.0 as usize) {
-            bucket.set(quota);
+        let number = customer.0 as usize;
+        let Some(bucket) = self.buckets.get(number) else { return };
+        bucket.set(quota);
+        let by_criticality = quota.map(|quota| quota.by_criticality).unwrap_or_default();
+        let ceilings = match self.ceilings.get() {
+            None if by_criticality == [None; 4] => return,
+            _ => self.ceilings.get_or_init(|| (0..CUSTOMERS).map(|_| Default::default()).collect()),
+        };
+        for (level, cpu) in ceilings[number].iter().zip(by_criticality) {
+            level.set(cpu);
         }
     }
 
@@ -67,10 +86,10 @@ impl Buckets {
         class: Criticality,
         charged: u64,
     ) -> Standing {
-        let Some(bucket) = self.limited(customer) else { return Standing::Within };
-        let ahead = bucket.full_at.load(Ordering::Relaxed).saturating_sub(now.nanos());
-        let ahead = ahead.saturating_sub(bucket.time_of(charged));
-        if u128::from(ahead) < bucket.share_of(class) {
+        let Some((bucket, ceiling)) = self.limited(customer, class) else { return Standing::Within };
+        let is_within = bucket.total.has_room(now, charged, bucket.share_of(class))
+            && ceiling.is_none_or(|ceiling| ceiling.has_room(now, charged, bucket.whole()));
+        if is_within {
             Standing::Within
         } else if bucket.hard.load(Ordering::Relaxed) != 0 {
             Standing::OverHard
@@ -82,75 +101,127 @@ impl Buckets {
     /// Whether a request that is expected to cost so much is part of what its customer may ask for. What is beyond is served while
     /// there is room, and is not for the others to make room for.
     pub(crate) fn is_demand(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) -> bool {
-        let Some(bucket) = self.limited(customer) else { return true };
-        // Further ahead than anything counts: the clock was set back.
-        let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed)).saturating_add(CHARGE_MOST_NANOS);
-        let at = bucket.counted_at.load(Ordering::Relaxed);
-        let at = if at > most { now.nanos() } else { at.max(now.nanos()) };
-        if u128::from(at - now.nanos()) >= bucket.share_of(class) {
-            return false;
+        let Some((bucket, ceiling)) = self.limited(customer, class) else { return true };
+        let counts = bucket.total.may_count(now, bucket, bucket.share_of(class))
+            && ceiling.is_none_or(|ceiling| ceiling.may_count(now, bucket, bucket.whole()));
+        if counts {
+            for level in std::iter::once(&bucket.total).chain(ceiling) {
+                level.count(now, bucket, nanos);
+            }
         }
-        // Two threads may both find room: demand is an estimate.
-        let time = bucket.time_of(nanos).min(CHARGE_MOST_NANOS);
-        bucket.counted_at.store(at.saturating_add(time), Ordering::Relaxed);
-        true
+        counts
     }
 
     /// A request is let in that is expected to cost so many nanoseconds of CPU; says how many it was charged, which is what
     /// may be given back.
     #[inline]
-    pub(crate) fn charge(&self, now: Time, customer: CustomerId, nanos: u64) -> u64 {
-        let Some(bucket) = self.limited(customer) else { return 0 };
-        let time = bucket.time_of(nanos).min(CHARGE_MOST_NANOS);
-        // One that was let in though its customer owes more than a few bursts was let in because there is room: what was
-        // once used is not held against it for ever.
-        let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed).saturating_mul(DEBT_MOST));
-        let charged = |before: u64| Some(before.clamp(now.nanos(), most).saturating_add(time));
-        // It never declines.
-        let (Ok(_) | Err(_)) = bucket.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
+    pub(crate) fn charge(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) -> u64 {
+        let Some((bucket, ceiling)) = self.limited(customer, class) else { return 0 };
+        for level in std::iter::once(&bucket.total).chain(ceiling) {
+            level.charge(now, bucket, nanos);
+        }
         nanos
     }
 
     /// One that was let in costs so much more than it was expected to: that is owed in full.
-    pub(crate) fn charge_more(&self, now: Time, customer: CustomerId, nanos: u64) {
-        if let Some(bucket) = self.limited(customer) {
-            let time = bucket.time_of(nanos).min(CHARGE_MOST_NANOS);
-            bucket.full_at.fetch_max(now.nanos(), Ordering::Relaxed);
-            bucket.full_at.fetch_add(time, Ordering::Relaxed);
+    pub(crate) fn charge_more(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) {
+        let Some((bucket, ceiling)) = self.limited(customer, class) else { return };
+        for level in std::iter::once(&bucket.total).chain(ceiling) {
+            let time = level.time_of(nanos).min(CHARGE_MOST_NANOS);
+            level.full_at.fetch_max(now.nanos(), Ordering::Relaxed);
+            level.full_at.fetch_add(time, Ordering::Relaxed);
         }
     }
 
     /// Gives back what was taken too much.
-    pub(crate) fn refund(&self, customer: CustomerId, nanos: u64) {
-        if let Some(bucket) = self.limited(customer) {
-            let time = bucket.time_of(nanos);
+    pub(crate) fn refund(&self, customer: CustomerId, class: Criticality, nanos: u64) {
+        let Some((bucket, ceiling)) = self.limited(customer, class) else { return };
+        for level in std::iter::once(&bucket.total).chain(ceiling) {
+            let time = level.time_of(nanos);
             let less = |at: u64| Some(at.saturating_sub(time));
-            let _always = bucket.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            let _always = level.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 
     pub(crate) fn is_limited(&self, customer: CustomerId) -> bool {
-        self.limited(customer).is_some()
+        self.bucket(customer).is_some()
     }
 
-    fn limited(&self, customer: CustomerId) -> Option<&Bucket> {
-        let bucket = self.buckets.get(customer.0 as usize).or_else(|| self.buckets.first())?;
-        (bucket.price.load(Ordering::Relaxed) != 0).then_some(bucket)
+    /// Its bucket, and that of the criticality, where there are such limits.
+    fn limited(&self, customer: CustomerId, class: Criticality) -> Option<(&Bucket, Option<&Level>)> {
+        let (number, bucket) = self.bucket(customer)?;
+        let ceiling = self.ceilings.get().map(|ceilings| &ceilings[number][class.index()]);
+        Some((bucket, ceiling.filter(|ceiling| ceiling.is_limited())))
+    }
+
+    fn bucket(&self, customer: CustomerId) -> Option<(usize, &Bucket)> {
+        let own = customer.0 as usize;
+        let number = if own < self.buckets.len() { own } else { 0 };
+        let bucket = &self.buckets[number];
+        bucket.total.is_limited().then_some((number, bucket))
     }
 }
 
 impl Bucket {
     fn set(&self, quota: Option<Quota>) {
-        let price = quota.map_or(0, |quota| ((PRICE_UNIT as f64 / quota.cpu) as u64).max(1));
         let burst = quota.map_or(Duration::ZERO, |quota| quota.burst);
         self.burst.store(saturating_nanos(burst), Ordering::Relaxed);
         self.hard.store(u32::from(quota.is_some_and(|quota| quota.hard)), Ordering::Relaxed);
-        self.price.store(price, Ordering::Relaxed);
+        self.total.set(quota.map(|quota| quota.cpu));
     }
 
     /// The more it matters, the further the bucket may be emptied: the lowest is out first.
     fn share_of(&self, class: Criticality) -> u128 {
-        u128::from(self.burst.load(Ordering::Relaxed)) * (class.index() as u128 + 1) / 4
+        self.whole() * (class.index() as u128 + 1) / 4
+    }
+
+    fn whole(&self) -> u128 {
+        u128::from(self.burst.load(Ordering::Relaxed))
+    }
+}
+
+impl Level {
+    /// So many CPU seconds in a second, or no limit.
+    fn set(&self, cpu: Option<f64>) {
+        let price = cpu.map_or(0, |cpu| ((PRICE_UNIT as f64 / cpu) as u64).max(1));
+        self.price.store(price, Ordering::Relaxed);
+    }
+
+    fn is_limited(&self) -> bool {
+        self.price.load(Ordering::Relaxed) != 0
+    }
+
+    fn has_room(&self, now: Time, charged: u64, most: u128) -> bool {
+        let ahead = self.full_at.load(Ordering::Relaxed).saturating_sub(now.nanos());
+        u128::from(ahead.saturating_sub(self.time_of(charged))) < most
+    }
+
+    fn charge(&self, now: Time, bucket: &Bucket, nanos: u64) {
+        let time = self.time_of(nanos).min(CHARGE_MOST_NANOS);
+        // One that was let in though its customer owes more than a few bursts was let in because there is room: what was
+        // once used is not held against it for ever.
+        let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed).saturating_mul(DEBT_MOST));
+        let charged = |before: u64| Some(before.clamp(now.nanos(), most).saturating_add(time));
+        // It never declines.
+        let (Ok(_) | Err(_)) = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
+    }
+
+    fn may_count(&self, now: Time, bucket: &Bucket, most: u128) -> bool {
+        u128::from(self.counted(now, bucket) - now.nanos()) < most
+    }
+
+    fn count(&self, now: Time, bucket: &Bucket, nanos: u64) {
+        // Two threads may both find room: demand is an estimate.
+        let time = self.time_of(nanos).min(CHARGE_MOST_NANOS);
+        self.counted_at.store(self.counted(now, bucket).saturating_add(time), Ordering::Relaxed);
+    }
+
+    /// Up to when demand was counted, never before now.
+    fn counted(&self, now: Time, bucket: &Bucket) -> u64 {
+        // Further ahead than anything counts: the clock was set back.
+        let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed)).saturating_add(CHARGE_MOST_NANOS);
+        let at = self.counted_at.load(Ordering::Relaxed);
+        if at > most { now.nanos() } else { at.max(now.nanos()) }
     }
 
     fn time_of(&self, nanos: u64) -> u64 {
@@ -185,7 +256,7 @@ mod tests {
         let (buckets, now, search) = (buckets(false), Time::from_secs(10), CustomerId(7));
         // Half a CPU second fills the burst of a second at half a CPU.
         for (used, out) in [(0, 0), (130, 1), (130, 2), (130, 3), (130, 4)] {
-            buckets.charge(now, search, used * MS);
+            buckets.charge(now, search, Criticality::Critical, used * MS);
             let over = Criticality::ALL.map(|class| buckets.standing(now, search, class) == Standing::OverSoft);
             assert_eq!(over.iter().filter(|over| **over).count(), out, "{used}");
             assert!(over.is_sorted_by(|lower, higher| lower >= higher));
@@ -197,12 +268,12 @@ mod tests {
     #[test]
     fn what_was_taken_too_much_comes_back_and_debt_has_an_end() {
         let (buckets, now, search) = (buckets(true), Time::from_secs(10), CustomerId(7));
-        buckets.charge(now, search, 600 * MS);
+        buckets.charge(now, search, Criticality::Critical, 600 * MS);
         assert_eq!(buckets.standing(now, search, Criticality::CriticalPlus), Standing::OverHard);
-        buckets.refund(search, 590 * MS);
+        buckets.refund(search, Criticality::Critical, 590 * MS);
         assert_eq!(buckets.standing(now, search, Criticality::Sheddable), Standing::Within);
 
-        buckets.charge(now, search, u64::MAX);
+        buckets.charge(now, search, Criticality::Critical, u64::MAX);
         assert_eq!(buckets.standing(now, search, Criticality::CriticalPlus), Standing::OverHard);
         let later = now + Duration::from_secs(65);
         assert_eq!(buckets.standing(later, search, Criticality::CriticalPlus), Standing::Within);
@@ -215,7 +286,7 @@ mod tests {
         let asked = (0..600).map(|second| Time::from_secs(1_000 + second));
         let let_in = asked.filter(|&now| {
             let may = buckets.standing(now, search, Criticality::CriticalPlus) == Standing::Within;
-            may && buckets.charge(now, search, 10_000 * MS) == 10_000 * MS
+            may && buckets.charge(now, search, Criticality::Critical, 10_000 * MS) == 10_000 * MS
         });
         let count = let_in.count();
         assert!((29..=32).contains(&count), "{count}");
@@ -227,7 +298,7 @@ mod tests {
         // Two CPUs asked for in requests of 10 ms, for ten seconds; half a CPU is its quota.
         let counted = (0..2_000).filter(|&request| {
             let now = Time::from_millis(10_000 + request * 5);
-            buckets.charge(now, search, 10 * MS);
+            buckets.charge(now, search, Criticality::Critical, 10 * MS);
             buckets.is_demand(now, search, Criticality::Critical, 10 * MS)
         });
         // 5 CPU seconds in ten seconds, and what the burst had besides.
@@ -239,6 +310,32 @@ mod tests {
     #[test]
     fn nothing_is_given_back_that_was_not_taken() {
         let (buckets, now, free) = (Buckets::default(), Time::from_secs(10), CustomerId(9));
-        assert_eq!(buckets.charge(now, free, 500 * MS), 0);
+        assert_eq!(buckets.charge(now, free, Criticality::Critical, 500 * MS), 0);
+    }
+
+    #[test]
+    fn a_criticality_has_a_ceiling_of_its_own_within_that_of_its_customer() {
+        let (buckets, now, search) = (Buckets::default(), Time::from_secs(10), CustomerId(7));
+        let by_criticality = [Some(0.1), None, None, None];
+        let quota = Quota { by_criticality, burst: Duration::from_secs(1), ..Quota::of_cpu(0.5) };
+        buckets.set(search, Some(quota));
+        let is_within = |class| buckets.standing(now, search, class) == Standing::Within;
+        let (batch, most) = (Criticality::Sheddable, Criticality::CriticalPlus);
+        // A tenth of a CPU second fills the burst of its ceiling, and a fifth of that of the customer.
+        assert_eq!(buckets.charge(now, search, batch, 99 * MS), 99 * MS);
+        assert!(is_within(batch) && buckets.is_demand(now, search, batch, 99 * MS));
+        buckets.charge(now, search, batch, MS);
+        buckets.is_demand(now, search, batch, MS);
+        assert!(!is_within(batch) && !buckets.is_demand(now, search, batch, MS));
+        assert!(is_within(Criticality::SheddablePlus) && buckets.is_demand(now, search, most, MS));
+
+        buckets.refund(search, batch, 50 * MS);
+        assert!(is_within(batch));
+        buckets.charge_more(now, search, most, 480 * MS);
+        assert!(Criticality::ALL.into_iter().all(|class| !is_within(class)), "the customer as a whole is out");
+
+        buckets.set(search, Some(Quota { burst: Duration::from_secs(10), ..Quota::of_cpu(5.0) }));
+        assert!(is_within(batch), "a ceiling that is gone holds nobody back");
+        assert_eq!(buckets.standing(now, CustomerId(8), batch), Standing::Within);
     }
 }

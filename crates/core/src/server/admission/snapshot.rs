@@ -22,6 +22,8 @@ pub struct AdmissionSnapshot {
     pub stuck: Vec<String>,
     /// CPU seconds a second that are asked for, also by what is refused.
     pub demand: [f64; 4],
+    /// CPU that customers have asked for beyond their quotas, which is no demand.
+    pub beyond_quota: [Duration; 4],
     /// CPU seconds a second that handlers can have.
     pub capacity: f64,
     /// How much of that is handed out.
@@ -73,6 +75,7 @@ impl Governor {
             signals: self.signals.means(),
             stuck: self.signals.stuck().map(str::to_owned).collect(),
             demand: self.demand.rates(),
+            beyond_quota: totals.beyond_quota.map(Duration::from_nanos),
             capacity: self.capacity.get(),
             trim: self.controller.trim(),
             running: gate.running().now(),

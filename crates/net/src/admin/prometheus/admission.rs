@@ -60,6 +60,15 @@ pub(super) fn of_requests(text: &mut Text, servers: &Servers<'_>) {
             }
         }
     }
+    text.counter(
+        "evenkeel_server_beyond_quota_cpu_seconds_total",
+        "CPU that customers asked for beyond their quotas, by criticality.",
+    );
+    for (labels, now) in told(servers) {
+        for (criticality, cpu) in &now.beyond_quota_cpu_s.0 {
+            text.sample_with(labels, &[("criticality", criticality)], *cpu);
+        }
+    }
     text.counter("evenkeel_server_degraded_answers_total", "Answers that were made cheaper.");
     each(text, servers, |now| Some(now.degraded as f64));
     text.counter(

@@ -2,7 +2,7 @@
 //!
 //! CPU is in normalised seconds, and rates of it in such seconds a second: processors of the reference machine.
 
-use evenkeel_core::server::{AdmissionSnapshot, Modes, ServerRefusal};
+use evenkeel_core::server::{AdmissionSnapshot, Modes, Quota, ServerRefusal};
 use evenkeel_core::{Criticality, Mode};
 use serde::{Serialize, Serializer};
 
@@ -29,6 +29,8 @@ pub(crate) struct AdmissionState {
     pub(crate) checks_per_second: Option<f64>,
     /// Also by what is refused.
     pub(crate) demand_cpu: ByName<f64>,
+    /// Asked for so far by customers beyond their quotas: no demand.
+    pub(crate) beyond_quota_cpu_s: ByName<f64>,
     pub(crate) capacity_cpu: Option<f64>,
     /// What may not be refused over what there is: above 1, this task is too small.
     pub(crate) critical_demand: Option<f64>,
@@ -99,6 +101,9 @@ pub(crate) struct SpenderState {
     pub(crate) mean_s: Option<f64>,
     /// CPU seconds a second that it may use; null for no limit, and for methods.
     pub(crate) quota_cpu: Option<f64>,
+    /// Where criticalities have ceilings of their own: those.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) quota_by_criticality_cpu: Option<ByName<f64>>,
 }
 
 /// Values by name, in a fixed order.
@@ -126,6 +131,7 @@ impl AdmissionState {
             connections_per_second: finite(readings.connections_per_second),
             checks_per_second: finite(readings.checks_per_second),
             demand_cpu: by_criticality(now.demand.map(|demand| finite(Some(demand)).unwrap_or_default())),
+            beyond_quota_cpu_s: by_criticality(now.beyond_quota.map(seconds)),
             capacity_cpu: finite(Some(now.capacity)),
             critical_demand: critical_demand(now),
             trim: finite(Some(now.trim)),
@@ -184,8 +190,15 @@ impl From<&Spender> for SpenderState {
             share: spender.share,
             mean_s: spender.mean.map(nanoseconds),
             quota_cpu: spender.quota.map(|quota| quota.cpu),
+            quota_by_criticality_cpu: spender.quota.and_then(ceilings),
         }
     }
+}
+
+fn ceilings(quota: Quota) -> Option<ByName<f64>> {
+    let each = Criticality::ALL.map(Criticality::as_str).into_iter().zip(quota.by_criticality);
+    let set: Vec<_> = each.filter_map(|(name, cpu)| Some((name, cpu?))).collect();
+    (!set.is_empty()).then_some(ByName(set))
 }
 
 /// None goes further than the switch for all.
