@@ -71,15 +71,6 @@ impl Context {
         Context { request: Some(task), ..Context::default() }
     }
 
-    /// The same where the task asks for answers that are so much cheaper.
-    #[must_use]
-    pub(crate) fn asked_to_degrade(self, level: u8) -> Self {
-        if let Some(task) = &self.request {
-            task.request().degrade.store(level, Ordering::Relaxed);
-        }
-        self
-    }
-
     /// The same with this criticality.
     #[must_use]
     pub fn with_criticality(self, level: Criticality) -> Self {

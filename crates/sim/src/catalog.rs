@@ -42,6 +42,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "clusters",
     "crash",
     "critical-half",
+    "degrade",
     "fan-out-burst",
     "figure-20-1",
     "figure-20-2",

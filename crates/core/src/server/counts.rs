@@ -24,6 +24,9 @@ pub(crate) struct Shard {
     pub(crate) asked_squares: [AtomicU64; 4],
     /// CPU that customers ask for beyond their quotas, as far as is known.
     pub(crate) beyond_quota: [AtomicU64; 4],
+    /// How much more both would be, were every answer whole: counted only while some are not.
+    pub(crate) saved_work: [AtomicU64; 4],
+    pub(crate) saved_squares: [AtomicU64; 4],
     pub(crate) served: [AtomicU64; 4],
     /// By reason and criticality: refused, and those that would have been.
     pub(crate) refused: [[AtomicU64; 4]; ServerRefusal::ALL.len()],
@@ -46,6 +49,8 @@ pub(crate) struct Totals {
     pub(crate) asked_work: [u64; 4],
     pub(crate) asked_squares: [u64; 4],
     pub(crate) beyond_quota: [u64; 4],
+    pub(crate) saved_work: [u64; 4],
+    pub(crate) saved_squares: [u64; 4],
     pub(crate) served: [u64; 4],
     pub(crate) refused: [[u64; 4]; ServerRefusal::ALL.len()],
     pub(crate) observed: [[u64; 4]; ServerRefusal::ALL.len()],
@@ -85,6 +90,8 @@ impl Totals {
         each(&mut self.held, &shard.held);
         each(&mut self.asked_work, &shard.asked_work);
         each(&mut self.asked_squares, &shard.asked_squares);
+        each(&mut self.saved_work, &shard.saved_work);
+        each(&mut self.saved_squares, &shard.saved_squares);
         each(&mut self.served, &shard.served);
         for (into, from) in self.refused.iter_mut().zip(&shard.refused) {
             each(into, from);

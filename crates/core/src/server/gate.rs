@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::config::AdmissionConfig;
-use super::admission::costs::Costs;
+use super::admission::costs::{Costs, Manner, Price};
 use super::admission::quota::{Buckets, Standing};
 use super::admission::rules::{Mechanism, Rules};
 use super::counts::{Shard, Totals};
@@ -16,7 +16,7 @@ use super::running::Running;
 use crate::report_cell::ReportCell;
 use crate::sync::{AtomicU32, Ordering};
 use crate::{
-    Criticality, CustomerId, Cutoff, Hint, LastHint, LoadReport, MethodId, Mode, Outcome, RequestMeta, Rng, Time,
+    Criticality, CustomerId, Cutoff, Hint, LastHint, LoadReport, Lot, MethodId, Mode, Outcome, RequestMeta, Rng, Time,
 };
 
 /// Decides for each request of a server; shared by all threads.
@@ -62,9 +62,17 @@ pub struct Admission {
     reserved: u64,
     arrived: Time,
     started: Time,
+    manner: Manner,
 }
 
 impl Admission {
+    /// How much cheaper its answer should be: 0 for not at all, up to 3 (B1). Where others are to be cheaper, one in 128 is
+    /// asked for in full, so that it stays known what that costs.
+    #[inline]
+    pub fn degrade(&self) -> u8 {
+        self.manner.level
+    }
+
     /// How long it stood in line.
     pub fn waited(&self) -> Duration {
         self.started.since(self.arrived)
@@ -139,12 +147,13 @@ impl Gate {
         if self.closed.load(Ordering::Acquire) != 0 {
             return Err(self.refuse(now, shard, class, ServerRefusal::Closed));
         }
-        let work = self.costs.expected(meta.method);
+        let price = self.costs.price(meta.method, self.rules.degrade());
+        let work = price.now;
         count_asked(shard, meta);
         self.check_time(now, shard, meta)?;
         // One that only observes changes nothing, also not who counts.
         if !self.rules.is_on(Mechanism::Quota) || self.buckets.is_demand(now, meta.customer, class, work) {
-            add_work(shard, class.index(), work);
+            add_work(shard, class.index(), price);
         } else {
             shard.beyond_quota[class.index()].fetch_add(work, Ordering::Relaxed);
         }
@@ -161,6 +170,7 @@ impl Gate {
             reserved,
             arrived: now,
             started: now,
+            manner: Manner { is_sample: is_sample(price, meta.lot), ..Manner::default() },
         };
         let queue = self.rules.mode(Mechanism::Queue);
         if queue == Mode::Off || !self.must_wait() {
@@ -177,11 +187,14 @@ impl Gate {
     pub fn count_held(&self, local: &mut GateLocal, held: [u16; 4], rng: &mut Rng) {
         let number = *local.shard.get_or_insert_with(|| rng.below(SHARDS as u32));
         let shard = &self.shards[number as usize % SHARDS];
-        let work = self.costs.mean().unwrap_or(0);
+        if self.costs.mean().is_none() {
+            return;
+        }
+        let Price { now, whole } = self.costs.price(MethodId::default(), self.rules.degrade());
         for (class, &count) in held.iter().enumerate().filter(|(_, count)| **count > 0) {
             let count = u64::from(count.min(HELD_MOST));
             shard.held[class].fetch_add(count, Ordering::Relaxed);
-            add_work(shard, class, work * count);
+            add_work(shard, class, Price { now: now * count, whole: whole * count });
         }
     }
 
@@ -266,9 +279,8 @@ impl Gate {
         Refused { reason, dont_retry, hint: self.rules.hint().filter(|_| reason.is_overload()) }
     }
 
-    fn start(&self, now: Time, admission: Admission) -> Entry {
-        self.running.runs(admission.shard as usize);
-        self.rules.note_started(now, admission.criticality);
+    fn start(&self, now: Time, mut admission: Admission) -> Entry {
+        self.begin(now, &mut admission);
         Entry::Start(admission)
     }
 
@@ -276,9 +288,14 @@ impl Gate {
     pub(crate) fn start_waiting(&self, now: Time, waiting: Waiting) -> Admission {
         let Waiting { mut admission, .. } = waiting;
         admission.started = now;
+        self.begin(now, &mut admission);
+        admission
+    }
+
+    fn begin(&self, now: Time, admission: &mut Admission) {
         self.running.runs(admission.shard as usize);
         self.rules.note_started(now, admission.criticality);
-        admission
+        admission.manner.level = if admission.manner.is_sample { 0 } else { self.rules.degrade() };
     }
 
     /// Refused in line.
@@ -336,7 +353,7 @@ impl Gate {
             shard.cpu_nanos[admission.criticality.index()].fetch_add(used, Ordering::Relaxed);
             // One that was broken off says little of what the others cost.
             if outcome != Outcome::Cancelled {
-                self.costs.learn(admission.method, cost);
+                self.costs.learn(admission.method, cost, admission.manner);
             }
             if used > admission.reserved {
                 self.buckets.charge_more(now, admission.customer, admission.criticality, used - admission.reserved);
@@ -345,12 +362,14 @@ impl Gate {
         self.give_back(&admission, used);
     }
 
-    /// The answer was made cheaper.
-    pub fn count_degraded(&self, local: &GateLocal) {
-        self.shards[local.thread() % SHARDS].degraded.fetch_add(1, Ordering::Relaxed);
+    /// Its handler made its answer cheaper, and says so.
+    pub fn mark_degraded(&self, admission: &mut Admission) {
+        admission.manner.is_degraded = true;
+        self.shards[admission.shard as usize % SHARDS].degraded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How much cheaper answers should be now: 0 for not at all, up to 3 (B1).
+    /// How much cheaper answers should be now: 0 for not at all, up to 3 (B1). Each request has its own word for it,
+    /// [`Admission::degrade`].
     #[inline]
     pub fn degrade(&self) -> u8 {
         self.rules.degrade()
@@ -430,15 +449,27 @@ fn count_asked(shard: &Shard, meta: &RequestMeta) {
 }
 
 #[inline]
-fn add_work(shard: &Shard, class: usize, nanos: u64) {
-    shard.asked_work[class].fetch_add(nanos, Ordering::Relaxed);
+fn add_work(shard: &Shard, class: usize, price: Price) {
+    let square = |nanos: u64| (nanos / 1_000).saturating_mul(nanos / 1_000);
+    shard.asked_work[class].fetch_add(price.now, Ordering::Relaxed);
     // What was held back comes in one lump, and is as uneven as one request of that size.
-    let micros = nanos / 1_000;
-    shard.asked_squares[class].fetch_add(micros.saturating_mul(micros), Ordering::Relaxed);
+    shard.asked_squares[class].fetch_add(square(price.now), Ordering::Relaxed);
+    if price.now < price.whole {
+        shard.saved_work[class].fetch_add(price.whole - price.now, Ordering::Relaxed);
+        shard.saved_squares[class].fetch_add(square(price.whole) - square(price.now), Ordering::Relaxed);
+    }
+}
+
+/// Whether this one is asked for in full although others are not. By its lot: all that its root request causes is.
+#[inline]
+fn is_sample(price: Price, lot: Lot) -> bool {
+    price.now < price.whole && lot.0.is_multiple_of(SAMPLED_OF)
 }
 
 /// Threads beyond this share; the model checker explores every one, so it gets few.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 8 };
+/// Of so many one is asked for in full: enough to know the price by, and little even where that is many times what others cost.
+const SAMPLED_OF: u16 = 128;
 /// Less is charged when it ends: a reading of the clock for every poll would cost more than it tells.
 const CHARGED_FROM_NANOS: u64 = 10_000_000;
 /// What one client can say that it held back between two requests: more is a mistake, or worse.

@@ -165,6 +165,65 @@ fn observing_counts_and_changes_nothing_and_the_switch_for_all_is_heard_at_once(
     assert!(ask(&server, now, &of(Criticality::Sheddable)).unwrap().started().is_some());
 }
 
+/// For so many seconds, a request every so often: what each cost, as its handler says. How many were asked to be whole.
+fn serve(server: &mut Server, from: Time, seconds: u32, every: Duration, cost: fn(u8) -> Duration) -> (Time, u32) {
+    let (mut now, end, mut whole) = (from, from + Duration::from_secs(1) * seconds, 0);
+    let (mut rng, mut tick) = (Rng::from_seed(3), from);
+    let mut spent: Duration = server.snapshot(now).admission.cpu.iter().sum();
+    while now < end {
+        now = now + every;
+        let meta = RequestMeta { method: MethodId(1), lot: Lot::draw(&mut rng), ..of(Criticality::Critical) };
+        let mut admission = ask(server, now, &meta).unwrap().started().unwrap();
+        let level = admission.degrade();
+        whole += u32::from(level == 0);
+        if level > 0 {
+            server.gate().mark_degraded(&mut admission);
+        }
+        server.gate().finish(now, admission, Outcome::Served, Some(cost(level)));
+        let _nobody_waits = server.gate().running().rests(0);
+        spent += cost(level);
+        if now.since(tick) > 10 * MS {
+            tick = now;
+            server.handle_usage(now, usage());
+            server.handle_spent(Spent { handlers: Some(spent), process: Some(spent) });
+            server.handle_timeout(now);
+        }
+    }
+    (now, whole)
+}
+
+#[test]
+fn cheaper_answers_stay_cheaper_until_whole_ones_fit_again() {
+    let mut server = server(|_| {});
+    // Whole answers would take 1.25 of the processor, the cheapest take 0.31.
+    let cost = |level: u8| MS * 4 - MS * u32::from(level);
+    let (now, _) = serve(&mut server, NOW, 2, MS * 16 / 5, cost);
+    assert_eq!(server.gate().degrade(), 3);
+
+    let (now, whole) = serve(&mut server, now, 20, MS * 16 / 5, cost);
+    assert_eq!(server.gate().degrade(), 3);
+    let demand = server.snapshot(now).admission.demand[2];
+    assert!((1.1..1.4).contains(&demand), "{demand}");
+    // One in 128 of 6,250, five standard deviations of a binomial about that.
+    assert!((14..=84).contains(&whole), "{whole} were asked for in full");
+
+    // Half of that fits.
+    let (_, whole) = serve(&mut server, now, 10, MS * 32 / 5, cost);
+    assert!(server.gate().degrade() == 0 && whole > 500, "{whole}");
+}
+
+#[test]
+fn what_whole_answers_cost_is_learned_while_others_are_cheaper() {
+    let mut server = server(|_| {});
+    let (now, _) = serve(&mut server, NOW, 5, MS * 16 / 5, |level| MS * 4 - MS * u32::from(level));
+    assert_eq!(server.gate().degrade(), 3);
+
+    // Everything has become four times as fast: whole answers would take a third of the processor.
+    let fast = |level: u8| (MS * 4 - MS * u32::from(level)) / 4;
+    let (_, _) = serve(&mut server, now, 300, MS * 16 / 5, fast);
+    assert_eq!(server.gate().degrade(), 0);
+}
+
 #[test]
 fn whoever_waits_when_the_line_is_switched_off_is_called_at_once() {
     let mut server = server(|_| {});

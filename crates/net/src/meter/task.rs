@@ -80,6 +80,11 @@ impl Task {
         }
     }
 
+    /// The answer is to be so much cheaper; said before it is polled first.
+    pub(crate) fn ask_to_degrade(&self, level: u8) {
+        self.request().degrade.store(level, Ordering::Relaxed);
+    }
+
     #[inline]
     pub(crate) fn request(&self) -> &Request {
         match &self.whose {

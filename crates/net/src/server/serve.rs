@@ -184,7 +184,7 @@ where
         }
     };
     let task = meter::Task::of_request(Some(Arc::clone(&door.runners)), door.factor);
-    let context = Context::served_by(Arc::clone(&task)).asked_to_degrade(door.gate.degrade());
+    let context = Context::served_by(Arc::clone(&task));
     let mut context = context.with_criticality(resolved.criticality).with_lot(resolved.lot);
     context.deadline = resolved.deadline;
     context.attempt = Some(resolved.attempt);
@@ -193,6 +193,7 @@ where
     let (admission, standing) = match entry {
         Entry::Start(admission) => {
             task.counted();
+            task.ask_to_degrade(admission.degrade());
             (Some(admission), None)
         }
         Entry::Wait(waiting) => (None, Some(door.queue.enter(waiting))),
@@ -336,6 +337,7 @@ fn called(
     Poll::Ready(verdict.map(|admission| {
         if let Some(admitted) = admitted {
             admitted.task.counted();
+            admitted.task.ask_to_degrade(admission.degrade());
             admitted.admission = Some(admission);
         }
     }))
@@ -368,7 +370,9 @@ fn answered_by_handler<B: Body, E>(
     let degraded = context.degraded();
     if degraded > 0 {
         headers::write_degraded(response.headers_mut(), degraded);
-        super::seat::with(|local, _| door.gate.count_degraded(local));
+        if let Some(admission) = &mut admitted.admission {
+            door.gate.mark_degraded(admission);
+        }
     }
     let moment = (door.clock.now(), &*door.gate);
     door.reports.in_head(moment, response.headers_mut(), of.is_grpc, admitted.told_cost());

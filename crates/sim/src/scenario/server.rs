@@ -32,6 +32,9 @@ pub struct ServerSettings {
     pub hint_ttl: Span,
     /// CPU that answering a refusal takes, as a share of what a request costs on average. Default 0.1.
     pub refusal_cost: f64,
+    /// What an answer saves of its CPU for each level by which it is asked to be cheaper, as a share. Default 0: handlers
+    /// know no cheaper answers.
+    pub degrade_saves: f64,
     /// CPU seconds in a second that a customer may use on each backend, by name. Default: no limit.
     pub quotas: BTreeMap<String, f64>,
     /// Whether quotas hold even while there is room. Default false.
@@ -148,6 +151,7 @@ impl Default for ServerSettings {
             age: core.age,
             hint_ttl: core.hint_ttl.into(),
             refusal_cost: 0.1,
+            degrade_saves: 0.0,
             quotas: BTreeMap::new(),
             quotas_hard: false,
         }

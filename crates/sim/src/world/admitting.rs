@@ -95,6 +95,13 @@ impl World<'_> {
             request.own = Some((request.cpu, request.wait));
             (request.outcome, request.cpu, request.wait) = (Outcome::Failed, cpu, 0.0);
         }
+        // A quarter less for each level is a quarter of the whole, not of what is left.
+        let saved = self.scenario.server.degrade_saves;
+        if let Some(admission) = request.admission.as_mut().filter(|admission| saved > 0.0 && admission.degrade() > 0) {
+            task.gate.mark_degraded(admission);
+            request.own.get_or_insert((request.cpu, request.wait));
+            request.cpu *= 1.0 - saved * f64::from(admission.degrade());
+        }
         if task.in_service >= task.workers {
             let most =
                 self.scenario.backends.queue.filter(|_| task.service == 0).map_or(usize::MAX, |most| most as usize);

@@ -31,6 +31,8 @@ pub(crate) struct Watch {
     unloaded_p99: f64,
     bins: Vec<Bin>,
     latency: Histogram<u64>,
+    /// Of those that may not be shed.
+    latency_critical: Histogram<u64>,
     /// Asked for, and served, while there is too much.
     by_criticality: [[u64; 2]; Criticality::ALL.len()],
     by_customer: Vec<(String, [u64; 2])>,
@@ -39,6 +41,12 @@ pub(crate) struct Watch {
     rejected: u64,
     /// How many, their sum and that of their squares.
     cutoffs: [f64; 3],
+    /// Sums of the same readings: the level of cheaper answers, and seconds of work in line.
+    level: f64,
+    line: f64,
+    /// How often a backend moved its level, and where it was.
+    level_moves: u64,
+    levels: BTreeMap<u32, u8>,
 }
 
 /// A short while.
@@ -66,13 +74,18 @@ impl Watch {
             capacity: cores.sum(),
             unloaded_p99: unloaded_p99(scenario),
             bins: vec![Bin::default(); (length / BIN) as usize + 2],
-            latency: Histogram::new_with_bounds(1, LATENCY_MOST, 3).expect("the bounds are in order"),
+            latency: latencies(),
+            latency_critical: latencies(),
             by_criticality: Default::default(),
             by_customer: scenario.customers.keys().map(|name| (name.clone(), [0; 2])).collect(),
             inversion: Inversion::default(),
             held_back: 0,
             rejected: 0,
             cutoffs: [0.0; 3],
+            level: 0.0,
+            line: 0.0,
+            level_moves: 0,
+            levels: BTreeMap::new(),
         }
     }
 
@@ -111,6 +124,9 @@ impl Watch {
         self.spread(request);
         if self.counts(request.asked) {
             self.latency.saturating_record((now - request.asked).max(1));
+            if request.criticality >= Criticality::Critical {
+                self.latency_critical.saturating_record((now - request.asked).max(1));
+            }
         }
     }
 
@@ -138,6 +154,11 @@ impl Watch {
             put("accepted_p99_ms", p99 * 1e3);
             put("accepted_p99_ratio", p99 / self.unloaded_p99);
         }
+        if !self.latency_critical.is_empty() {
+            for (name, quantile) in [("critical_p50_ms", 0.5), ("critical_p99_ms", 0.99)] {
+                put(name, self.latency_critical.value_at_quantile(quantile) as f64 * 1e-6);
+            }
+        }
         // One that does not recover within the run has no such figure.
         if let Some(recovered) = self.recovered() {
             put("recover_s", recovered);
@@ -162,6 +183,9 @@ impl Watch {
             let mean = sum / count;
             put("cutoff_mean", mean);
             put("cutoff_std", (squares / count - mean * mean).max(0.0).sqrt());
+            put("degrade_mean", self.level / count);
+            put("degrade_moves", self.level_moves as f64);
+            put("line_mean_ms", self.line / count * 1e3);
         }
     }
 
@@ -241,14 +265,23 @@ impl World<'_> {
     pub(super) fn note_cutoff(&mut self, backend: u32) {
         let (now, task) = (self.now, &self.tasks[backend as usize]);
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.is_on(now) && task.service == 0) else { return };
-        let cutoff = task.brain.snapshot(Time::from_nanos(now)).admission.cutoff.value();
+        let seen = task.brain.snapshot(Time::from_nanos(now)).admission;
+        let (cutoff, line) = (seen.cutoff.value(), seen.queued.as_secs_f64() / task.machine.cores());
         watch.inversion.on_cutoff(now, backend, cutoff);
         if watch.counts(now) {
             for (sum, value) in watch.cutoffs.iter_mut().zip([1.0, cutoff, cutoff * cutoff]) {
                 *sum += value;
             }
+            watch.level += f64::from(seen.degrade);
+            watch.line += line;
+            let before = watch.levels.insert(backend, seen.degrade);
+            watch.level_moves += u64::from(before.is_some_and(|before| before != seen.degrade));
         }
     }
+}
+
+fn latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MOST, 3).expect("the bounds are in order")
 }
 
 fn bin_of(at: u64) -> usize {

@@ -1,4 +1,7 @@
 //! What requests cost (B2, B3): a mean for each method, and how dear the dearest are.
+//!
+//! A whole answer has one price, and answers that handlers made cheaper (B1) have another: whether there would be room for
+//! whole ones again cannot be told from what the cheaper ones cost. Where no handler degrades anything both are the same.
 
 use std::time::Duration;
 
@@ -8,10 +11,30 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// What has been learned of costs; every request that ends adds to it.
 #[derive(Debug)]
 pub(crate) struct Costs {
-    /// Of all methods at 0, and of each.
+    /// Of whole answers: all methods at 0, and each.
     means: Box<[Mean]>,
+    /// Of all that are asked to be cheaper, by level: from the first one on that was.
+    degraded: [Box<[Mean]>; LEVELS],
     /// How many requests cost about so much: eight steps for each doubling.
     steps: Box<[AtomicU32]>,
+}
+
+/// What a request is expected to cost, in nanoseconds: as answers are now, and were it answered in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Price {
+    pub(crate) now: u64,
+    pub(crate) whole: u64,
+}
+
+/// How an answer came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manner {
+    /// How much cheaper it was asked to be.
+    pub(crate) level: u8,
+    /// Its handler said that it is.
+    pub(crate) is_degraded: bool,
+    /// Asked for in full while others were not, so that it is known what that costs.
+    pub(crate) is_sample: bool,
 }
 
 /// A mean and how many it is of, in one word: 16 bits of count, 48 bits of sixteenths of a nanosecond.
@@ -20,19 +43,30 @@ struct Mean(AtomicU64);
 
 impl Default for Costs {
     fn default() -> Self {
+        let means = || (0..METHODS).map(|_| Mean::default()).collect();
         Costs {
-            means: (0..METHODS).map(|_| Mean::default()).collect(),
+            means: means(),
+            degraded: std::array::from_fn(|_| means()),
             steps: (0..STEPS).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 }
 
 impl Costs {
-    /// What a request of this method is expected to cost, in nanoseconds; where the method is new, what others do.
+    /// What a request of this method is expected to cost at this level; where the method is new, what others do.
     #[inline]
-    pub(crate) fn expected(&self, method: MethodId) -> u64 {
-        let own = self.means.get(usize::from(method.0)).and_then(|mean| mean.get(LEARNED_AFTER));
-        own.or_else(|| self.means[0].get(1)).unwrap_or(UNKNOWN)
+    pub(crate) fn price(&self, method: MethodId, level: u8) -> Price {
+        let of = |means: &[Mean]| means.get(usize::from(method.0)).and_then(|mean| mean.get(LEARNED_AFTER));
+        let own = of(&self.means);
+        let cheaper = usize::from(level).checked_sub(1).and_then(|place| self.degraded.get(place));
+        let Some(cheaper) = cheaper else {
+            let whole = own.or_else(|| self.means[0].get(1)).unwrap_or(UNKNOWN);
+            return Price { now: whole, whole };
+        };
+        let own_cheaper = of(cheaper);
+        let whole = own.or(own_cheaper).or_else(|| self.means[0].get(1)).unwrap_or(UNKNOWN);
+        let others = || cheaper[0].get(LEARNED_AFTER).filter(|_| own.is_none());
+        Price { now: own_cheaper.or_else(others).unwrap_or(whole).min(whole), whole }
     }
 
     /// The mean of all, in nanoseconds.
@@ -41,13 +75,25 @@ impl Costs {
     }
 
     /// One more has ended.
-    pub(crate) fn learn(&self, method: MethodId, cost: Duration) {
+    pub(crate) fn learn(&self, method: MethodId, cost: Duration, manner: Manner) {
         let nanos = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX).min(COST_MOST);
-        self.means[0].add(nanos);
-        if let Some(own) = self.means.get(usize::from(method.0)).filter(|_| method.0 != 0) {
-            own.add(nanos);
-        }
         self.steps[step_of(nanos)].fetch_add(1, Ordering::Relaxed);
+        let add = |means: &[Mean], remembered: u64| {
+            means[0].add(nanos, remembered);
+            if let Some(own) = means.get(usize::from(method.0)).filter(|_| method.0 != 0) {
+                own.add(nanos, remembered);
+            }
+        };
+        let cheaper = usize::from(manner.level).checked_sub(1).and_then(|place| self.degraded.get(place));
+        // One that was asked for in full and marked all the same is as whole as this handler makes them.
+        if !manner.is_degraded || cheaper.is_none() {
+            add(&self.means, if manner.is_sample { REMEMBERED_FEW } else { REMEMBERED });
+        }
+        if let Some(cheaper) = cheaper
+            && (manner.is_degraded || cheaper[0].get(1).is_some())
+        {
+            add(cheaper, REMEMBERED_FEW);
+        }
     }
 
     /// The mean of a method and whether anything is known of it, for people.
@@ -67,10 +113,10 @@ impl Mean {
         (word >> 48 >= least).then_some((word & MEAN_BITS) >> 4)
     }
 
-    fn add(&self, nanos: u64) {
+    fn add(&self, nanos: u64, remembered: u64) {
         let seen = self.0.load(Ordering::Relaxed);
         let (count, mean) = ((seen >> 48) + 1, (seen & MEAN_BITS).cast_signed());
-        let count = count.min(REMEMBERED);
+        let count = count.min(remembered);
         let mean = mean + ((nanos << 4).cast_signed() - mean) / count.cast_signed();
         // Of two that end at once one may be lost: the mean is as good without it.
         self.0.store(count << 48 | mean.cast_unsigned().min(MEAN_BITS), Ordering::Relaxed);
@@ -135,8 +181,11 @@ pub(crate) const METHODS: usize = if cfg!(loom) { 2 } else { 257 };
 const STEPS: usize = if cfg!(loom) { 2 } else { 240 };
 const COST_MOST: u64 = 1 << 40;
 const MEAN_BITS: u64 = (1 << 48) - 1;
-/// Requests a mean is over, at most.
+/// Requests a mean is over, at most; and where the level changes, or only some are looked at.
 const REMEMBERED: u64 = 2_000;
+const REMEMBERED_FEW: u64 = 256;
+/// Levels of cheaper answers.
+const LEVELS: usize = 3;
 /// Requests from which on a method's own mean is better than that of all.
 const LEARNED_AFTER: u64 = 8;
 /// A quantile of fewer is a guess.
@@ -159,15 +208,39 @@ mod tests {
     #[test]
     fn a_method_is_known_by_its_own_mean_once_it_was_seen_often_enough() {
         let costs = Costs::default();
-        assert_eq!(costs.expected(MethodId(3)), UNKNOWN);
+        let expected = |method| costs.price(MethodId(method), 0).now;
+        assert_eq!(expected(3), UNKNOWN);
         for _ in 0..100 {
-            costs.learn(MethodId(1), Duration::from_millis(2));
-            costs.learn(MethodId(2), Duration::from_millis(40));
+            costs.learn(MethodId(1), Duration::from_millis(2), Manner::default());
+            costs.learn(MethodId(2), Duration::from_millis(40), Manner::default());
         }
-        assert_eq!(costs.expected(MethodId(1)), 2_000_000);
-        assert_eq!(costs.expected(MethodId(2)), 40_000_000);
-        assert!((20_000_000..22_000_000).contains(&costs.expected(MethodId(3))), "as the others");
-        assert!(costs.expected(MethodId(u16::MAX)) > 0);
+        assert_eq!(expected(1), 2_000_000);
+        assert_eq!(expected(2), 40_000_000);
+        assert!((20_000_000..22_000_000).contains(&expected(3)), "as the others");
+        assert!(expected(u16::MAX) > 0);
+    }
+
+    #[test]
+    fn cheaper_answers_have_a_price_of_their_own_and_leave_that_of_whole_ones_alone() {
+        let (costs, method) = (Costs::default(), MethodId(1));
+        let learn = |millis, manner| costs.learn(method, Duration::from_millis(millis), manner);
+        (0..100).for_each(|_| learn(4, Manner::default()));
+        let asked = Manner { level: 3, ..Manner::default() };
+        let whole = 4_000_000;
+
+        // Asked to be cheaper, and nobody is: nothing is learned apart.
+        (0..1_000).for_each(|_| learn(4, asked));
+        assert_eq!(costs.price(method, 3), Price { now: whole, whole });
+
+        (0..1_000).for_each(|_| learn(1, Manner { is_degraded: true, ..asked }));
+        assert_eq!(costs.price(method, 3), Price { now: 1_000_000, whole });
+        assert_eq!(costs.price(method, 1), Price { now: whole, whole }, "no level knows of another");
+        assert_eq!(costs.price(method, 0), Price { now: whole, whole });
+
+        // Whole answers have become cheaper meanwhile, as a few of them show.
+        (0..1_500).for_each(|_| learn(2, Manner { is_sample: true, ..Manner::default() }));
+        let Price { now, whole } = costs.price(method, 3);
+        assert!(now == 1_000_000 && (2_000_000..2_050_000).contains(&whole), "{now} {whole}");
     }
 
     #[test]
@@ -175,13 +248,13 @@ mod tests {
         let (costs, mut dearest) = (Costs::default(), Dearest::default());
         assert_eq!(dearest.quantile(0.99), None);
         for number in 0..1_000 {
-            costs.learn(MethodId(0), Duration::from_millis(if number % 20 == 0 { 40 } else { 2 }));
+            costs.learn(MethodId(0), Duration::from_millis(if number % 20 == 0 { 40 } else { 2 }), Manner::default());
         }
         dearest.read(&costs, 1.0);
         let most = dearest.quantile(0.99).unwrap();
         assert!((40_000_000..46_000_000).contains(&most), "{most}");
         for _ in 0..1_000 {
-            costs.learn(MethodId(0), Duration::from_millis(2));
+            costs.learn(MethodId(0), Duration::from_millis(2), Manner::default());
         }
         dearest.read(&costs, 0.01);
         assert!(dearest.quantile(0.99).unwrap() < 2_500_000);

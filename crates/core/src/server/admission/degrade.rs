@@ -1,4 +1,7 @@
 //! Cheaper answers before refusals (B1): a level that rises with demand over capacity.
+//!
+//! Demand is what whole answers would take. By what the cheaper ones take, a level that works would look needless, and fall
+//! while the line is still full of those it let in.
 
 /// How much cheaper answers should be.
 #[derive(Debug, Default)]
@@ -13,8 +16,7 @@ impl Degrade {
         self.level
     }
 
-    /// `pressure` is demand over capacity. Rises at once, falls by one level after a second of calm: a level that works
-    /// makes requests cheaper, and would undo itself.
+    /// `pressure` is demand over capacity. Rises at once, falls by one level after a second of calm.
     pub(crate) fn read(&mut self, seconds: f64, pressure: f64, steps: &[f64; 3]) {
         let wanted = steps.iter().filter(|step| pressure >= **step).count() as u8;
         if wanted >= self.level {

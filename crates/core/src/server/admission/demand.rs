@@ -32,6 +32,17 @@ impl Tick {
         Tick { seconds, work: std::array::from_fn(nanos), squares: std::array::from_fn(squares) }
     }
 
+    /// The same, were all that came answered in full.
+    pub(crate) fn in_full(&self, before: &Totals, now: &Totals) -> Tick {
+        let nanos = |class: usize| now.saved_work[class].wrapping_sub(before.saved_work[class]) as f64 * 1e-9;
+        let squares = |class: usize| now.saved_squares[class].wrapping_sub(before.saved_squares[class]) as f64 * 1e-12;
+        Tick {
+            seconds: self.seconds,
+            work: std::array::from_fn(|class| self.work[class] + nanos(class)),
+            squares: std::array::from_fn(|class| self.squares[class] + squares(class)),
+        }
+    }
+
     pub(crate) fn sum(&self) -> f64 {
         self.work.iter().sum()
     }

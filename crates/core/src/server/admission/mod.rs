@@ -55,7 +55,9 @@ pub struct Spent {
 #[derive(Debug)]
 pub(crate) struct Governor {
     config: AdmissionConfig,
+    /// As answers are, and were all of them whole: the level of cheaper ones is decided by that, else it would undo itself.
     demand: Demand,
+    demand_in_full: Demand,
     capacity: Capacity,
     controller: Controller,
     signals: Signals,
@@ -81,6 +83,7 @@ impl Governor {
     pub(crate) fn new(now: Time, config: AdmissionConfig, gate: &Gate) -> Self {
         let governor = Governor {
             demand: Demand::default(),
+            demand_in_full: Demand::default(),
             capacity: Capacity::new(1.0),
             controller: Controller::default(),
             signals: Signals::default(),
@@ -106,7 +109,8 @@ impl Governor {
         gate.rules().set_modes(&config.modes);
         if config.modes.learn() && !self.config.modes.learn() {
             // What was so when it was switched off is not so any more.
-            (self.controller, self.demand) = (Controller::default(), Demand::default());
+            self.controller = Controller::default();
+            (self.demand, self.demand_in_full) = Default::default();
         }
         self.config = config;
         self.publish(gate);
@@ -138,12 +142,13 @@ impl Governor {
         }
         // A driver that was held up for long has seen one long tick, which says nothing of a step.
         if seconds > TICK_MOST {
-            self.demand = Demand::default();
+            (self.demand, self.demand_in_full) = Default::default();
             self.controller.relax();
             self.publish(gate);
             return;
         }
         self.demand.read(tick);
+        self.demand_in_full.read(tick.in_full(&before, &totals));
         let idle = self.idle(seconds, spent_before, spent, waits);
         self.waited_before = waits;
         if let (Some(handlers), Some(idle)) = (difference(spent_before.handlers, spent.handlers), idle) {
@@ -163,7 +168,7 @@ impl Governor {
         if self.knows_processors {
             self.controller.read(&reading);
         }
-        self.degrade.read(seconds, self.demand.from(0) / capacity, &self.config.degrade);
+        self.degrade.read(seconds, self.demand_in_full.from(0) / capacity, &self.config.degrade);
         self.publish(gate);
         self.refusals += (seconds / REFUSALS_OVER).min(1.0) * (refused / seconds - self.refusals);
         gate.rules().set_hint_ttl(self.hint_ttl(gate));

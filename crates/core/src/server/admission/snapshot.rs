@@ -20,7 +20,7 @@ pub struct AdmissionSnapshot {
     pub signals: Vec<(String, Option<f64>)>,
     /// Signals that are left out because refusing does not bring them down.
     pub stuck: Vec<String>,
-    /// CPU seconds a second that are asked for, also by what is refused.
+    /// CPU seconds a second that are asked for, also by what is refused, were every answer whole.
     pub demand: [f64; 4],
     /// CPU that customers have asked for beyond their quotas, which is no demand.
     pub beyond_quota: [Duration; 4],
@@ -74,7 +74,7 @@ impl Governor {
             signal: signal.map(str::to_owned),
             signals: self.signals.means(),
             stuck: self.signals.stuck().map(str::to_owned).collect(),
-            demand: self.demand.rates(),
+            demand: self.demand_in_full.rates(),
             beyond_quota: totals.beyond_quota.map(Duration::from_nanos),
             capacity: self.capacity.get(),
             trim: self.controller.trim(),

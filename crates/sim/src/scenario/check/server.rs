@@ -9,6 +9,7 @@ impl Scenario {
     pub(super) fn check_server(&self) -> Result<(), BadScenario> {
         let server = &self.server;
         within("server.refusal_cost", server.refusal_cost, 0.0, 10.0)?;
+        within("server.degrade_saves", server.degrade_saves, 0.0, 0.33)?;
         if !server.is_off() && self.policy == ORACLE {
             let what = "one queue for all cores lets everybody in: leave server.mode off";
             return Err(BadScenario::value("policy", format!("{ORACLE:?}"), what));
