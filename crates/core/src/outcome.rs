@@ -11,6 +11,8 @@ pub enum Outcome {
     Overloaded,
     /// The backend says the whole service is overloaded: trying again anywhere makes it worse (B13).
     DontRetry,
+    /// The backend says that the customer has used up its quota: nobody else has more of it, and nothing is overloaded.
+    OutOfQuota,
     /// The deadline passed while it was there.
     Expired,
     /// The caller went away, or another attempt won. Says nothing about the backend.
@@ -22,17 +24,18 @@ pub enum Outcome {
 
 impl Outcome {
     /// In the order of [`Outcome::index`].
-    pub const ALL: [Outcome; 7] = [
+    pub const ALL: [Outcome; 8] = [
         Outcome::Served,
         Outcome::Failed,
         Outcome::Overloaded,
         Outcome::DontRetry,
+        Outcome::OutOfQuota,
         Outcome::Expired,
         Outcome::Cancelled,
         Outcome::Unsent,
     ];
 
-    /// A place in an array of seven.
+    /// A place in an array of eight.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -44,16 +47,22 @@ impl Outcome {
             Outcome::Failed => "failed",
             Outcome::Overloaded => "overloaded",
             Outcome::DontRetry => "dont_retry",
+            Outcome::OutOfQuota => "out_of_quota",
             Outcome::Expired => "expired",
             Outcome::Cancelled => "cancelled",
             Outcome::Unsent => "unsent",
         }
     }
 
+    /// Whether trying again anywhere is no use, here or above.
+    pub const fn forbids_retries(self) -> bool {
+        matches!(self, Outcome::DontRetry | Outcome::OutOfQuota)
+    }
+
     /// Counts against the backend (A14): it took the request and gave nothing of use, so it must not look idle.
     pub const fn is_error(self) -> bool {
         match self {
-            Outcome::Failed | Outcome::Overloaded | Outcome::DontRetry | Outcome::Expired => true,
+            Outcome::Failed | Outcome::Overloaded | Outcome::DontRetry | Outcome::OutOfQuota | Outcome::Expired => true,
             Outcome::Served | Outcome::Cancelled | Outcome::Unsent => false,
         }
     }

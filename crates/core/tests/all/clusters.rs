@@ -144,6 +144,60 @@ fn observing_shows_what_would_be_and_changes_nothing() {
 }
 
 #[test]
+fn one_that_is_switched_on_again_knows_nothing_of_before() {
+    let (mut spill, mut now) = (spill(2), NOW);
+    let before = hold(&mut spill, &mut now, 10, &[reading(1.3), reading(0.2)]);
+    assert!(before[1] > 0.2, "{before:?}");
+    spill.handle_config(now, ClustersConfig { mode: Mode::Off, ..ClustersConfig::default() }).unwrap();
+    spill.poll_shares();
+
+    now = now + Duration::from_secs(3_600);
+    spill.handle_config(now, ClustersConfig::default()).unwrap();
+
+    assert_eq!(spill.poll_timeout(), Some(now), "it looks at once");
+    assert_eq!(spill.poll_shares().map_or(1.0, |shares| shares.iter().next().unwrap()), 1.0);
+    assert_eq!(hold(&mut spill, &mut now, 1, &[reading(0.5), reading(0.2)]), [1.0, 0.0]);
+}
+
+#[test]
+fn after_a_pause_requests_come_home_a_step_at_a_time() {
+    let (mut spill, mut now) = (spill(2), NOW);
+    let before = hold(&mut spill, &mut now, 10, &[reading(1.5), reading(0.1)])[0];
+    assert!(before < 0.6, "{before}");
+
+    now = now + Duration::from_secs(600);
+    spill.handle_readings(now, &[reading(0.3), reading(0.1)]);
+
+    let home = spill.snapshot().next().unwrap().share;
+    assert!(home <= before + 0.1 + 1e-9, "{before} and {home}");
+}
+
+#[test]
+fn what_is_refused_for_a_quota_is_no_load_of_the_cluster() {
+    let mut settings = config(PolicyName::LeastLoaded);
+    settings.throttle.least = 1;
+    let mut fixture = Fixture::new(settings, 5, 1);
+    let mut end_with = |outcome, count| {
+        let mut refused = 0;
+        for _ in 0..count {
+            match fixture.begin(NOW) {
+                Ok(ticket) => fixture.picker.finish(NOW, ticket, outcome, None),
+                Err(_) => refused += 1,
+            }
+        }
+        let reading = fixture.client.reading(NOW);
+        (reading.ended, reading.refused, refused)
+    };
+    assert_eq!(end_with(Outcome::Served, 10), (10, 0, 0));
+
+    let (ended, refused, held_back) = end_with(Outcome::OutOfQuota, 200);
+    assert!((ended, refused) == (10, 0) && held_back > 50, "{ended} {refused} {held_back}");
+
+    let (_, refused, held_back) = end_with(Outcome::Overloaded, 200);
+    assert!(refused >= 190 && held_back > 50, "{refused} {held_back}");
+}
+
+#[test]
 fn bad_settings_leave_everything_as_it_was() {
     let mut spill = spill(2);
     let bad = ClustersConfig { full: 0.0, ..ClustersConfig::default() };
@@ -248,6 +302,7 @@ fn any_reading() -> impl Strategy<Value = Reading> {
         known,
         load,
         mean,
+        age_s: None,
         backlog: others.2,
         processors: others.0,
         failing: others.1,

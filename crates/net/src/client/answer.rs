@@ -96,7 +96,7 @@ impl Counted {
 
     fn give_back(&mut self, outcome: Outcome, report: Option<&LoadReport>) {
         if let Some(ticket) = self.ticket.take() {
-            if outcome == Outcome::DontRetry {
+            if outcome.forbids_retries() {
                 remember_dont_retry(self.serving.as_deref());
             }
             self.shared.published.load().picker.finish(self.shared.clock.now(), ticket, outcome, report);

@@ -101,7 +101,7 @@ fn is_answer(ended: &Result<Answer, Ended>) -> bool {
         // One that has yet to send its trailers has begun to answer.
         // And that trying again makes it worse is all there is to know.
         Ok((answer, _)) => outcome::outcome_of_head(answer.status(), answer.headers())
-            .is_none_or(|it| !it.is_error() || it == Outcome::DontRetry),
+            .is_none_or(|it| !it.is_error() || it.forbids_retries()),
         Err(_) => false,
     }
 }

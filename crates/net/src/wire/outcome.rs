@@ -4,6 +4,7 @@
 //! pushback or Envoy's mark, which our servers always send; a refusal by status alone counts as a failure.
 
 use evenkeel_core::Outcome;
+use evenkeel_core::server::ServerRefusal;
 use http::{HeaderMap, StatusCode};
 
 use super::{headers, names};
@@ -16,7 +17,7 @@ pub fn outcome_of(status: StatusCode, headers: &HeaderMap) -> Outcome {
     }
     match status {
         StatusCode::OK if headers::is_grpc(headers) => Outcome::Failed,
-        StatusCode::TOO_MANY_REQUESTS => Outcome::DontRetry,
+        StatusCode::TOO_MANY_REQUESTS => Outcome::OutOfQuota,
         // Also on a failure that a handler made of what somebody behind it refused (B17).
         status if status.is_server_error() && headers.contains_key(names::ENVOY_RATELIMITED) => Outcome::DontRetry,
         StatusCode::SERVICE_UNAVAILABLE if asks_to_go_elsewhere(headers) => Outcome::Overloaded,
@@ -39,6 +40,7 @@ pub fn outcome_of_trailers(trailers: &HeaderMap) -> Option<Outcome> {
     Some(match code {
         Some(1) => Outcome::Cancelled,
         Some(4) => Outcome::Expired,
+        Some(8) if dont_retry && is_out_of_quota(trailers) => Outcome::OutOfQuota,
         Some(2 | 8 | 13 | 14 | 15) if dont_retry => Outcome::DontRetry,
         Some(8) => Outcome::Overloaded,
         Some(14) if pushback.is_some() => Outcome::Overloaded,
@@ -47,6 +49,11 @@ pub fn outcome_of_trailers(trailers: &HeaderMap) -> Option<Outcome> {
         // Not a code of gRPC: whoever answers so is not well.
         _ => Outcome::Failed,
     })
+}
+
+/// Our servers name their reason; to others it is one more *don't retry*.
+fn is_out_of_quota(headers: &HeaderMap) -> bool {
+    headers.get(names::REFUSED).is_some_and(|reason| reason == ServerRefusal::OutOfQuota.as_str())
 }
 
 /// `Retry-After: 0` invites another try at once, which only makes sense elsewhere.
@@ -110,7 +117,7 @@ mod tests {
         let failed = StatusCode::INTERNAL_SERVER_ERROR;
         assert_eq!(outcome(failed, Some(names::ENVOY_RATELIMITED), "true"), Outcome::DontRetry);
         assert_eq!(outcome(StatusCode::OK, Some(names::ENVOY_RATELIMITED), "true"), Outcome::Served);
-        assert_eq!(outcome(StatusCode::TOO_MANY_REQUESTS, None, ""), Outcome::DontRetry);
+        assert_eq!(outcome(StatusCode::TOO_MANY_REQUESTS, None, ""), Outcome::OutOfQuota);
         let grpc = Some(http::header::CONTENT_TYPE);
         assert_eq!(outcome(StatusCode::OK, grpc, "application/grpc"), Outcome::Failed, "until its trailers come");
     }

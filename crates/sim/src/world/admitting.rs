@@ -135,6 +135,7 @@ impl World<'_> {
         request.outcome = match refused.reason {
             ServerRefusal::TooLate => Outcome::Expired,
             ServerRefusal::Closed => Outcome::Unsent,
+            ServerRefusal::OutOfQuota => Outcome::OutOfQuota,
             _ if refused.dont_retry => Outcome::DontRetry,
             _ => Outcome::Overloaded,
         };

@@ -29,7 +29,7 @@ impl End {
         match outcome {
             Outcome::Served => End::Served,
             Outcome::Failed => End::Failed,
-            Outcome::Overloaded | Outcome::DontRetry => End::Rejected,
+            Outcome::Overloaded | Outcome::DontRetry | Outcome::OutOfQuota => End::Rejected,
             Outcome::Expired => End::Expired,
             Outcome::Cancelled => End::Cancelled,
             Outcome::Unsent => End::Unsent,

@@ -73,11 +73,14 @@ impl Memory {
         self.last = reading;
     }
 
-    /// A mean that forgets at a known rate can be taken apart again: what it must have been given since the last time.
+    /// A mean that forgets at a known rate can be taken apart again: what it must have been given since the last time. Only
+    /// where reports are as young as that: what came about in the seconds between two of a rare caller's did not come about
+    /// in the time between two readings.
     fn undo_mean(&mut self, now: Time, reading: &Reading) {
         let left = self.counted.map_or(1.0, |then| decay(now.since(then), REPORTED));
         if let (Some(mean), Some(before)) = (reading.mean, self.last.mean)
             && left < UNDONE_MOST
+            && reading.age_s.is_none_or(|age| age <= UNDONE_AGE_MOST_S)
         {
             self.utilization_lately.sample(now, ((mean - before * left) / (1.0 - left)).clamp(0.0, 1.0));
         }
@@ -180,6 +183,8 @@ pub(super) enum Backlog {
 const REPORTED: Duration = Duration::from_millis(1_386);
 /// Readings that follow each other sooner cannot be taken apart: 30 ms.
 const UNDONE_MOST: f64 = 0.985;
+/// Two readings at the default period.
+const UNDONE_AGE_MOST_S: f64 = 0.5;
 /// Half-life of what is counted of errors: quick, since an error is certain where a load is a mean.
 const LATELY: Duration = Duration::from_millis(350);
 /// What an error counts as load. Published: a region that shed looked idle until each error counted as 120 %.
@@ -258,6 +263,22 @@ mod tests {
         // A second after the step: what reports say is on its way to 0.76, and three half-lives have passed here.
         assert!(mean.mean() < Some(0.77));
         assert!(memory.utilization_lately() > Some(0.93), "{:?}", memory.utilization_lately());
+    }
+
+    #[test]
+    fn what_a_rare_caller_hears_of_after_seconds_did_not_come_about_in_an_instant() {
+        for (age, most) in [(0.1, 1.0), (3.0, 0.51)] {
+            let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+            for step in 0..41 {
+                let mean = if step < 40 { 0.5 } else { 0.6 };
+                // The very first is always believed.
+                let age_s = Some(if step < 4 { 0.1 } else { age });
+                memory.observe(now, Reading { age_s, ..reading(mean) }, 1.0);
+                now = now + PERIOD;
+            }
+            let lately = memory.utilization_lately().unwrap_or(0.0);
+            assert!(lately <= most && (age > 1.0 || lately > 0.6), "{age}: {lately}");
+        }
     }
 
     #[test]

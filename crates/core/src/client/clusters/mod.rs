@@ -18,6 +18,7 @@ mod room;
 mod shares;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{InvalidConfig, Mode, Rng, Time};
 pub use config::ClustersConfig;
@@ -67,6 +68,14 @@ struct Cluster {
     why: &'static str,
 }
 
+impl Cluster {
+    /// Nothing is known, and the nearest gets everything.
+    fn new(place: usize) -> Self {
+        let share = if place == 0 { 1.0 } else { 0.0 };
+        Cluster { memory: Memory::new(place == 0), share, why: "nothing known yet" }
+    }
+}
+
 /// One cluster in a client's eyes, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClusterSnapshot {
@@ -92,15 +101,9 @@ impl Spill {
         config.check()?;
         InvalidConfig::unless_in_range("clusters", clusters, 1, CLUSTERS_MOST)?;
         let due = now + config.period.mul_f64(rng.unit());
-        let cluster = |place| Cluster {
-            memory: Memory::new(place == 0),
-            share: if place == 0 { 1.0 } else { 0.0 },
-            why: "nothing known yet",
-        };
-        let clusters = (0..clusters).map(cluster).collect();
         Ok(Spill {
             config,
-            clusters,
+            clusters: (0..clusters).map(Cluster::new).collect(),
             demand: None,
             due,
             decided: None,
@@ -113,6 +116,11 @@ impl Spill {
     /// Other settings from now on. An error leaves everything as it was.
     pub fn handle_config(&mut self, now: Time, config: ClustersConfig) -> Result<(), InvalidConfig> {
         config.check()?;
+        if self.config.mode == Mode::Off && config.mode != Mode::Off {
+            // Nothing was read meanwhile: what was known is of another time.
+            self.clusters = (0..self.clusters.len()).map(Cluster::new).collect();
+            (self.demand, self.decided, self.wants_news, self.due) = (None, None, false, now);
+        }
         self.due = self.due.min(now + config.period);
         self.config = config;
         self.changed = true;
@@ -130,7 +138,9 @@ impl Spill {
         debug_assert_eq!(readings.len(), self.clusters.len(), "one reading for each cluster");
         let in_force: Vec<f64> = self.in_force().collect();
         // A clock that was set back makes no time pass.
-        let passed = self.decided.map_or(0.0, |then| now.since(then).as_secs_f64());
+        // Nor does a pause in which nobody looked: after it things go on a step at a time.
+        let most = (STEPS_AT_ONCE * self.config.period).max(PASSED_LEAST);
+        let passed = self.decided.map_or(0.0, |then| now.since(then).min(most).as_secs_f64());
         let mut is_used = false;
         for ((cluster, &reading), share) in self.clusters.iter_mut().zip(readings).zip(in_force) {
             is_used |= reading.ended != cluster.memory.last.ended;
@@ -249,6 +259,9 @@ impl Spill {
     }
 }
 
+/// A decision that comes late is worth so many that were missed, or so long, at most.
+const STEPS_AT_ONCE: u32 = 2;
+const PASSED_LEAST: Duration = Duration::from_secs(1);
 /// Share of `full` below which nobody needs to know how the others are.
 const CALM: f64 = 0.5;
 /// Below this the part at home says little of the whole.

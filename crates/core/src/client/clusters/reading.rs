@@ -22,6 +22,8 @@ pub struct Reading {
     pub backlog: Option<f64>,
     /// Mean processors of a task.
     pub processors: Option<f64>,
+    /// Mean age of the reports that say so, in seconds.
+    pub age_s: Option<f64>,
     /// Share of what its tasks answer that fails, as they say themselves: known without sending anything there.
     pub failing: Option<f64>,
     /// Attempts that ended so far, and requests this client did not send because the cluster had no room.
@@ -55,7 +57,9 @@ impl Client {
                 of(&[Outcome::Served, Outcome::Failed, Outcome::Overloaded, Outcome::DontRetry, Outcome::Expired]);
         }
         let refused = self.roster.slots().refused();
-        let here = refused[Refusal::Throttled.index()] + refused[Refusal::AllFull.index()];
+        // What a customer has used up is used up everywhere: going elsewhere is no use, and no cluster is full for it.
+        let throttled = refused[Refusal::Throttled.index()].saturating_sub(self.roster.slots().throttle.for_quota());
+        let here = throttled + refused[Refusal::AllFull.index()];
         reading.refused += here;
         reading.ended += here;
         self.read_reports(now, &mut reading);
@@ -64,7 +68,7 @@ impl Client {
 
     fn read_reports(&self, now: Time, reading: &mut Reading) {
         let mut loads = Vec::new();
-        let (mut backlog, mut processors) = (Mean::default(), Mean::default());
+        let (mut backlog, mut processors, mut age) = (Mean::default(), Mean::default(), Mean::default());
         let (mut answered, mut failed) = (0.0, 0.0);
         for candidate in self.roster.candidates(false).chain(self.roster.candidates(true)) {
             reading.usable += 1;
@@ -73,6 +77,7 @@ impl Client {
                 continue;
             }
             loads.extend(report.utilization);
+            age.add(Some(now.since(told).as_secs_f64()));
             backlog.add(backlog_of(&report));
             processors.add(report.processors);
             if let (Some(qps), Some(eps)) = (report.qps, report.eps) {
@@ -88,6 +93,7 @@ impl Client {
         // A tenth may be fuller: one task with a neighbour must not close a cluster of a hundred.
         reading.load = loads.get((loads.len() * 9).div_ceil(10).saturating_sub(1)).copied();
         (reading.mean, reading.backlog, reading.processors) = (mean.get(), backlog.get(), processors.get());
+        reading.age_s = age.get();
     }
 
     /// Asks some of its backends how they are, those first of whom nothing was heard for longest: a cluster that gets

@@ -202,7 +202,7 @@ impl Stop {
     /// has done what can be done, or was told that nothing can.
     pub const fn bubbles(self, outcome: Outcome) -> bool {
         match outcome {
-            Outcome::DontRetry => true,
+            Outcome::DontRetry | Outcome::OutOfQuota => true,
             Outcome::Overloaded => !matches!(self, Stop::Off | Stop::Observed),
             Outcome::Served | Outcome::Failed | Outcome::Expired | Outcome::Cancelled | Outcome::Unsent => false,
         }
@@ -395,8 +395,12 @@ impl Picker {
             Outcome::Unsent => return self.again_unsent(now, first, tries),
             Outcome::Overloaded => Cause::Overloaded,
             Outcome::Failed => Cause::Failed,
-            Outcome::DontRetry if settings.mode != Mode::Off => return Err(retries.stop(Stop::DontRetry)),
-            Outcome::DontRetry | Outcome::Served | Outcome::Expired | Outcome::Cancelled => return Err(Stop::Final),
+            verdict if verdict.forbids_retries() && settings.mode != Mode::Off => {
+                return Err(retries.stop(Stop::DontRetry));
+            }
+            Outcome::DontRetry | Outcome::OutOfQuota | Outcome::Served | Outcome::Expired | Outcome::Cancelled => {
+                return Err(Stop::Final);
+            }
         };
         if settings.mode == Mode::Off {
             return Err(Stop::Off);
@@ -493,7 +497,7 @@ mod tests {
     #[test]
     fn a_refusal_goes_up_as_dont_retry_once_this_layer_is_done_with_it() {
         for stop in Stop::ALL {
-            assert!(stop.bubbles(Outcome::DontRetry));
+            assert!(stop.bubbles(Outcome::DontRetry) && stop.bubbles(Outcome::OutOfQuota));
             assert_eq!(stop.bubbles(Outcome::Overloaded), !matches!(stop, Stop::Off | Stop::Observed));
             assert!(!stop.bubbles(Outcome::Failed) && !stop.bubbles(Outcome::Expired));
         }

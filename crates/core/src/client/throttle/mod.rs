@@ -94,6 +94,8 @@ pub(crate) struct Throttle {
     /// By half, then by criticality.
     refused: [[AtomicU64; LEVELS]; 2],
     observed: [[AtomicU64; LEVELS]; 2],
+    /// Refused by the local half for customers that were out of quota, which says nothing of the service.
+    for_quota: AtomicU64,
 }
 
 impl Default for Throttle {
@@ -104,6 +106,7 @@ impl Default for Throttle {
             customers: std::array::from_fn(|_| OnceLock::new()),
             refused: Default::default(),
             observed: Default::default(),
+            for_quota: AtomicU64::new(0),
         }
     }
 }
@@ -160,6 +163,9 @@ impl Throttle {
             _ => return Ok(()),
         }
         self.count(Half::Local, settings.local, level);
+        if !tally.has_overload_lately(settings.bucket(now)) {
+            self.for_quota.fetch_add(1, Ordering::Relaxed);
+        }
         if settings.local != Mode::On {
             return Ok(());
         }
@@ -184,17 +190,26 @@ impl Throttle {
         let accepted = match outcome {
             Outcome::Served | Outcome::Failed => true,
             Outcome::Overloaded | Outcome::DontRetry if explained => return,
-            Outcome::Overloaded | Outcome::DontRetry | Outcome::Expired => false,
+            Outcome::Overloaded | Outcome::DontRetry | Outcome::OutOfQuota | Outcome::Expired => false,
             // Nobody's refusal: the caller went away, or nobody was asked.
             Outcome::Cancelled | Outcome::Unsent => return,
         };
-        self.make(customer)[level.index()].add(settings.bucket(now), accepted);
+        let (tally, bucket) = (&self.make(customer)[level.index()], settings.bucket(now));
+        tally.add(bucket, accepted);
+        if !accepted && outcome != Outcome::OutOfQuota {
+            tally.on_overload(bucket);
+        }
     }
 
     /// One of the halves refused a request, or would have.
     pub(crate) fn count(&self, half: Half, mode: Mode, level: Criticality) {
         let counts = if mode == Mode::On { &self.refused } else { &self.observed };
         counts[half as usize][level.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests that were not sent because their customer is out of quota.
+    pub(crate) fn for_quota(&self) -> u64 {
+        self.for_quota.load(Ordering::Relaxed)
     }
 
     pub(crate) fn counts(&self) -> ThrottleCounts {

@@ -12,6 +12,8 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Tally {
     /// Number of the bucket, from 1, in which something was refused last; 0 for never.
     refused_in: AtomicU64,
+    /// The same of what was refused for another reason than a quota.
+    overload_in: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
 }
 
@@ -40,6 +42,13 @@ impl Tally {
         }
     }
 
+    /// What was refused was too much for the service, not for its customer.
+    pub(crate) fn on_overload(&self, bucket: u64) {
+        if self.overload_in.load(Ordering::Relaxed) != bucket + 1 {
+            self.overload_in.store(bucket + 1, Ordering::Relaxed);
+        }
+    }
+
     /// Whether anything was ever refused: costs a load where nothing was, which is nearly always.
     #[inline]
     pub(crate) fn has_refused(&self) -> bool {
@@ -48,9 +57,12 @@ impl Tally {
 
     /// Whether something was refused inside the window that ends in this bucket.
     pub(crate) fn has_refused_lately(&self, bucket: u64) -> bool {
-        let last = self.refused_in.load(Ordering::Relaxed);
-        // Threads read the clock a little apart; a bucket further ahead was stamped by a clock that was set back.
-        last != 0 && last <= bucket + 2 && bucket + 1 < last + BUCKETS as u64
+        is_lately(&self.refused_in, bucket)
+    }
+
+    /// The same without what was refused for a quota.
+    pub(crate) fn has_overload_lately(&self, bucket: u64) -> bool {
+        is_lately(&self.overload_in, bucket)
     }
 
     /// Requests and accepts of the last window, of which the last bucket is `into` over.
@@ -78,10 +90,18 @@ impl Tally {
     /// Forgets everything: the clock was set, or the window has another length.
     pub(crate) fn clear(&self) {
         self.refused_in.store(0, Ordering::Relaxed);
+        self.overload_in.store(0, Ordering::Relaxed);
         for word in &self.buckets {
             word.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// Whether the bucket that stands there is inside the window that ends in this one.
+fn is_lately(last: &AtomicU64, bucket: u64) -> bool {
+    let last = last.load(Ordering::Relaxed);
+    // Threads read the clock a little apart; a bucket further ahead was stamped by a clock that was set back.
+    last != 0 && last <= bucket + 2 && bucket + 1 < last + BUCKETS as u64
 }
 
 const fn stamp_of(word: u64) -> u64 {

@@ -111,7 +111,7 @@ fn each_end_counts_as_the_fate_it_is() {
     };
 
     let thinning = Outcome::ALL.map(|outcome| thinned_by(outcome, false));
-    assert_eq!(thinning, [false, false, true, true, true, false, false]);
+    assert_eq!(thinning, [false, false, true, true, true, true, false, false]);
     assert!(!thinned_by(Outcome::Overloaded, true) && !thinned_by(Outcome::DontRetry, true));
 }
 

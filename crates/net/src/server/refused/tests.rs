@@ -30,7 +30,7 @@ fn every_refusal_of_grpc_is_a_head_that_everybody_understands() {
         (of(ServerRefusal::QueueFull, false), ["14", "1", "-"], Outcome::Overloaded),
         (of(ServerRefusal::Overloaded, true), ["8", "-1", "true"], Outcome::DontRetry),
         (of(ServerRefusal::WaitedTooLong, true), ["8", "-1", "true"], Outcome::DontRetry),
-        (of(ServerRefusal::OutOfQuota, false), ["8", "-1", "-"], Outcome::DontRetry),
+        (of(ServerRefusal::OutOfQuota, false), ["8", "-1", "-"], Outcome::OutOfQuota),
     ];
     for (said, expected, outcome) in table {
         let answer = answer(&said, true);
@@ -52,7 +52,7 @@ fn every_refusal_of_http_is_a_status_and_when_to_come_back() {
         (of(ServerRefusal::Closed, false), 503, Outcome::Overloaded),
         (of(ServerRefusal::LimitReached, false), 503, Outcome::Overloaded),
         (of(ServerRefusal::Overloaded, true), 503, Outcome::DontRetry),
-        (of(ServerRefusal::OutOfQuota, false), 429, Outcome::DontRetry),
+        (of(ServerRefusal::OutOfQuota, false), 429, Outcome::OutOfQuota),
     ];
     for (said, status, outcome) in table {
         let answer = answer(&said, false);
