@@ -70,6 +70,17 @@ impl Add<Duration> for Time {
 /// Threads read the clock a little apart, and answers overtake each other; more than this is a clock that was set back.
 pub(crate) const CLOCK_JUMP: Duration = Duration::from_secs(1);
 
+/// How many ticks ago `stamp` was, both in ticks that wrap: 0 where it is up to `ahead_most` ahead, since threads read the
+/// clock a little apart; `None` where it is further ahead, by a clock that was set back, or is older than half of the round.
+#[inline]
+pub(crate) const fn ticks_since(now: u32, stamp: u32, ahead_most: u32) -> Option<u32> {
+    let elapsed = now.wrapping_sub(stamp);
+    if elapsed <= u32::MAX / 2 {
+        return Some(elapsed);
+    }
+    if stamp.wrapping_sub(now) <= ahead_most { Some(0) } else { None }
+}
+
 /// The span in nanoseconds, at most `u64::MAX` (584 years).
 pub(crate) fn saturating_nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
@@ -78,6 +89,13 @@ pub(crate) fn saturating_nanos(span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_wrap_and_a_stamp_ahead_is_now_or_of_another_clock() {
+        assert_eq!([ticks_since(7, 3, 9), ticks_since(2, u32::MAX, 9)], [Some(4), Some(3)]);
+        assert_eq!([ticks_since(3, 12, 9), ticks_since(3, 13, 9)], [Some(0), None]);
+        assert_eq!(ticks_since(u32::MAX / 2 + 9, 5, 9), None, "half of the round ago");
+    }
 
     #[test]
     fn arithmetic_saturates_at_both_ends() {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::Time;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::saturating_nanos;
+use crate::time::{saturating_nanos, ticks_since};
 
 /// How errors are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,12 +84,8 @@ impl RecentErrors {
 /// What is left of the value in `word`: halved for every half-life, straight lines between.
 fn value_at(word: u64, now: u32, forgetting: Forgetting) -> u32 {
     let (stamp, value) = ((word >> 32) as u32, word as u32);
-    let elapsed = now.wrapping_sub(stamp);
-    if elapsed > u32::MAX / 2 {
-        // The stamp lies ahead. Threads read the clock a little apart; more than a second is a clock that jumped
-        // back, and what it stamped must not stay for as long as it jumped.
-        return if stamp.wrapping_sub(now) <= JUMP_TICKS { value } else { 0 };
-    }
+    // What a clock stamped that was set back must not stay for as long as it was set back.
+    let Some(elapsed) = ticks_since(now, stamp, JUMP_TICKS) else { return 0 };
     let passed = u64::from(elapsed) * forgetting.half_lives_per_tick;
     let (half_lives, into) = ((passed >> 32) as u32, passed & u64::from(u32::MAX));
     let value = value.checked_shr(half_lives).unwrap_or(0);

@@ -6,6 +6,7 @@
 
 use crate::Time;
 use crate::sync::{AtomicU64, Ordering};
+use crate::time::ticks_since;
 
 /// The time in the high half, others' requests in the low half; 0 while nothing was told.
 #[derive(Debug, Default)]
@@ -42,13 +43,15 @@ impl Glance {
         }
     }
 
-    /// The same as whole numbers, age and others, without a branch: for a look at many. `i32::MAX` is the age of what was never told.
+    /// The same as whole numbers, age and others, for a look at many. What was never told, or is not believed any more, is
+    /// as old as can be.
     #[inline]
     pub(crate) fn lanes(&self, now: u32) -> (i32, i32) {
         let word = self.0.load(Ordering::Relaxed);
-        let age = now.wrapping_sub((word >> 32) as u32).cast_signed();
-        // Ahead by more than threads disagree: the clock was set back, or it is days old.
-        let age = if word == 0 || age < -AHEAD_MOST { i32::MAX } else { age.max(0) };
+        let age = match ticks_since(now, (word >> 32) as u32, AHEAD_MOST) {
+            Some(age) if word != 0 => age.cast_signed(),
+            _ => i32::MAX,
+        };
         (age, (word as u32).cast_signed())
     }
 
@@ -68,7 +71,7 @@ const TICK_SHIFT: u32 = 16;
 /// Ticks in a second.
 pub(crate) const TICKS_PER_SECOND: f64 = 1e9 / (1u32 << TICK_SHIFT) as f64;
 /// A second.
-const AHEAD_MOST: i32 = 1_000_000_000 >> TICK_SHIFT;
+const AHEAD_MOST: u32 = 1_000_000_000 >> TICK_SHIFT;
 /// More is nonsense, and a few such must not swallow the rest of a sum.
 const OTHERS_MOST: i64 = 1_000_000;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::pick::unheard;
 use super::super::{Client, Refusal};
 use crate::{LoadReport, Outcome, Time};
 
@@ -101,14 +102,8 @@ impl Client {
     /// [wants news](super::Spill::wants_news); the driver then drains [`Client::poll_action`].
     pub fn freshen(&mut self, now: Time) {
         self.on_clock(now);
-        let age = |told: Option<(Time, LoadReport)>| told.map_or(Duration::MAX, |(told, _)| self.now.since(told));
-        let usable = self.roster.candidates(false).chain(self.roster.candidates(true));
-        let mut old: Vec<_> = usable
-            .map(|one| (age(one.counts.report.last()), one.backend))
-            .filter(|(age, _)| *age > FRESH_FOR)
-            .collect();
-        old.sort_by(|one, other| other.cmp(one));
-        for (_, backend) in old.into_iter().take(ASKED_AT_ONCE) {
+        let usable: Vec<_> = self.roster.candidates(false).chain(self.roster.candidates(true)).collect();
+        for backend in unheard(usable.iter(), self.now, FRESH_FOR).into_iter().take(ASKED_AT_ONCE) {
             self.roster.check(backend);
         }
         self.take_news();

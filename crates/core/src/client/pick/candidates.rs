@@ -1,5 +1,8 @@
 //! What a policy sees: the usable backends, their room, their load and what they said last.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use crate::client::backend::BackendId;
 use crate::client::errors::Forgetting;
 use crate::client::glance::Glimpse;
@@ -89,6 +92,11 @@ impl<'a> Candidates<'a> {
         self.slot(position)?.report.last()
     }
 
+    /// Those of which nothing was heard for so long, the one of longest ago first.
+    pub(crate) fn unheard(&self, now: Time, since: Duration) -> Vec<BackendId> {
+        unheard(self.list.iter(), now, since)
+    }
+
     /// What a policy that probes wants of the candidate's last report; `None` where it named no requests in flight.
     #[inline]
     pub(crate) fn probe(&self, position: usize) -> Option<Probe> {
@@ -140,10 +148,45 @@ impl<'a> Candidates<'a> {
     }
 }
 
+/// Those of which nothing was heard for so long, the one of longest ago first; of equals the lower number.
+pub(crate) fn unheard<'a>(
+    candidates: impl Iterator<Item = &'a Candidate>,
+    now: Time,
+    since: Duration,
+) -> Vec<BackendId> {
+    let told = |one: &Candidate| one.counts.report.last().map_or(Time::ZERO, |(told, _)| told);
+    let mut silent: Vec<(Time, BackendId)> =
+        candidates.map(|one| (told(one), one.backend)).filter(|(told, _)| now.since(*told) >= since).collect();
+    silent.sort_unstable();
+    silent.into_iter().map(|(_, backend)| backend).collect()
+}
+
+/// What was known before, by backend: mostly at the same place, since candidates change rarely.
+pub(crate) struct Before<'a, T> {
+    known: &'a [T],
+    backend_of: fn(&T) -> BackendId,
+    places: Option<BTreeMap<BackendId, usize>>,
+}
+
+impl<'a, T> Before<'a, T> {
+    pub(crate) fn new(known: &'a [T], backend_of: fn(&T) -> BackendId) -> Self {
+        Before { known, backend_of, places: None }
+    }
+
+    /// Of the backend that is at `position` now.
+    pub(crate) fn of(&mut self, position: usize, backend: BackendId) -> Option<&'a T> {
+        let (known, backend_of) = (self.known, self.backend_of);
+        if let Some(one) = known.get(position).filter(|one| backend_of(one) == backend) {
+            return Some(one);
+        }
+        let index = || known.iter().map(backend_of).zip(0..).collect();
+        known.get(*self.places.get_or_insert_with(index).get(&backend)?)
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::*;
     use crate::Kind;

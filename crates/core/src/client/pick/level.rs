@@ -125,13 +125,9 @@ impl Policy for Level {
     }
 
     fn wants_checked(&self, now: Time, among: &Candidates<'_>, budget: usize, _rng: &mut Rng) -> Vec<BackendId> {
-        let told = |position: usize| among.report(position).map_or(Time::ZERO, |(told, _)| told);
-        let mut silent: Vec<(Time, BackendId)> = (0..among.len())
-            .filter_map(|position| Some((told(position), among.backend(position)?)))
-            .filter(|(told, _)| now.since(*told) >= ASKED_AFTER)
-            .collect();
-        silent.sort_unstable();
-        silent.into_iter().map(|(_, backend)| backend).take(budget).collect()
+        let mut silent = among.unheard(now, ASKED_AFTER);
+        silent.truncate(budget);
+        silent
     }
 
     fn weight(&self, now: Time, among: &Candidates<'_>, position: usize) -> (f64, &'static str) {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use candidates::Candidates;
+pub(crate) use candidates::{Before, unheard};
 pub use least_loaded::{LeastLoaded, SCAN_MAX, WINDOW};
 pub use level::{Level, LevelConfig};
 pub use p2c::PowerOfTwo;

@@ -108,11 +108,9 @@ impl Policy for Weighted {
 
     fn wants_checked(&self, now: Time, among: &Candidates<'_>, budget: usize, _rng: &mut Rng) -> Vec<BackendId> {
         // Rare callers hear too little from answers alone to correct anything.
-        let told = |position: usize| among.report(position).map_or(Time::ZERO, |(told, _)| told);
-        let mut stale: Vec<usize> =
-            (0..among.len()).filter(|&one| now.since(told(one)) > learned::CORRECTED_WITHIN / 2).collect();
-        stale.sort_by_key(|&one| told(one));
-        stale.into_iter().filter_map(|one| among.backend(one)).take(budget).collect()
+        let mut stale = among.unheard(now, learned::CORRECTED_WITHIN / 2);
+        stale.truncate(budget);
+        stale
     }
 
     fn weight(&self, _now: Time, among: &Candidates<'_>, position: usize) -> (f64, &'static str) {

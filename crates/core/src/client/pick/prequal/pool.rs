@@ -1,12 +1,10 @@
 //! The backends heard of last, and how one of them is chosen.
 
-use std::collections::BTreeMap;
-
 use super::{POOL_MOST, PrequalConfig};
 use crate::Time;
 use crate::client::backend::BackendId;
-use crate::client::pick::Candidates;
 use crate::client::pick::believed::{cores, median, most_believed};
+use crate::client::pick::{Before, Candidates};
 use crate::report_cell::Probe;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -177,17 +175,12 @@ impl Pool {
     }
 
     fn still_there(&self, among: &Candidates<'_>) -> Box<[OfBackend]> {
-        let mut places: Option<BTreeMap<BackendId, usize>> = None;
-        let mut place_of = |backend| {
-            let index = || self.backends.iter().zip(0..).map(|(one, place)| (one.backend, place)).collect();
-            places.get_or_insert_with(index).get(&backend).copied()
-        };
+        let mut before = Before::new(&self.backends, |one| one.backend);
         let processors = |position| among.report(position).and_then(|(_, report)| report.processors);
         let usual = median((0..among.len()).filter_map(processors));
         let each = (0..among.len()).filter_map(|position| {
             let backend = among.backend(position)?;
-            let at_its_place = self.backends.get(position).filter(|one| one.backend == backend);
-            let known = at_its_place.or_else(|| self.backends.get(place_of(backend)?));
+            let known = before.of(position, backend);
             let uses = known.map(|one| one.uses.copied()).unwrap_or_default();
             let per_processor = 1.0 / cores(processors(position), usual) as f32;
             Some(OfBackend { backend, per_processor, uses })

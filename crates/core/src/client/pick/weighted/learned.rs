@@ -3,13 +3,12 @@
 //! A weight is a capability (of those whose reports count, else their mean), times what the loop on utilization has made
 //! of it, less for fresh backends and for those that failed us a moment ago.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::WeightedConfig;
 use crate::client::backend::BackendId;
-use crate::client::pick::Candidates;
 use crate::client::pick::believed::{cores, mean, mean_within, median, most_believed};
+use crate::client::pick::{Before, Candidates};
 use crate::{LoadReport, Time};
 
 /// Everything that was learned, in the order of the candidates it was learned of.
@@ -89,15 +88,10 @@ impl Learned {
     }
 
     fn still_there(&self, among: &Candidates<'_>) -> Vec<OfBackend> {
-        let mut places: Option<BTreeMap<BackendId, usize>> = None;
-        let mut place_of = |backend| {
-            let index = || self.backends.iter().zip(0..).map(|(one, place)| (one.backend, place)).collect();
-            places.get_or_insert_with(index).get(&backend).copied()
-        };
+        let mut before = Before::new(&self.backends, |one| one.backend);
         let each = (0..among.len()).filter_map(|position| {
             let (backend, usable_since) = (among.backend(position)?, among.usable_since(position)?);
-            let at_its_place = self.backends.get(position).filter(|one| one.backend == backend);
-            let known = at_its_place.or_else(|| self.backends.get(place_of(backend)?)).copied();
+            let known = before.of(position, backend).copied();
             let mut one = known.unwrap_or_else(|| OfBackend::new(backend));
             if one.usable_since != usable_since {
                 // Perhaps another process: what it said before is no news of this one.
