@@ -53,6 +53,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "figure-21-1",
     "foreign-clients",
     "half-failing",
+    "hedge",
     "hints-per-backend",
     "idle-restart",
     "layers",

@@ -1,6 +1,7 @@
 //! Whether clients try again what was refused or failed, as in core's `RetryConfig`; and what others do instead.
 
 use evenkeel_core::RetryConfig;
+use evenkeel_core::client::HedgeConfig;
 use serde::{Deserialize, Serialize};
 
 use super::server::Switch;
@@ -22,6 +23,10 @@ pub struct RetrySettings {
     pub refused_most: f64,
     /// Wait before the first retry of what failed.
     pub wait: Span,
+    /// Whether a request of the first service is also sent elsewhere when its answer takes long. Default off.
+    pub hedge: Switch,
+    /// After how long; learned where it is not given.
+    pub hedge_after: Option<Span>,
     /// Clients that are not ours in this: so many attempts of whatever was not served, at once, each with the whole of the
     /// caller's time, without a budget and deaf to verdicts. Default: none.
     pub naive: Option<u32>,
@@ -36,7 +41,7 @@ impl RetrySettings {
             window: self.window.get(),
             refused_most: self.refused_most,
             wait: self.wait.get(),
-            ..RetryConfig::default()
+            hedge: HedgeConfig { mode: self.hedge.into(), after: self.hedge_after.map(Span::get) },
         }
     }
 
@@ -56,6 +61,8 @@ impl Default for RetrySettings {
             window: core.window.into(),
             refused_most: core.refused_most,
             wait: core.wait.into(),
+            hedge: Switch::Off,
+            hedge_after: None,
             naive: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_core::rng::hash3;
-use evenkeel_core::{CustomerId, Kind, LoadReport, Lot, Outcome, Refusal, RequestMeta, Rng, Time};
+use evenkeel_core::{CustomerId, Kind, LoadReport, Lot, Outcome, Picker, Refusal, RequestMeta, Rng, Ticket, Time};
 
 use super::World;
 use super::event::{Event, LinkId, RequestId};
@@ -80,6 +80,15 @@ impl World<'_> {
                 return self.end_request(id, end);
             }
         };
+        self.send(id, ticket);
+        self.plan_hedge(id);
+    }
+
+    /// Sends a request to the backend that was picked.
+    pub(super) fn send(&mut self, id: RequestId, ticket: Ticket) {
+        let now = self.time();
+        let Some(request) = self.requests.get_mut(id) else { return };
+        let client = &mut self.clients[request.client as usize];
         let (backend, wakes) = (ticket.backend(), ticket.wakes());
         let place = client.routes[ticket.position()];
         let link = client.links.get_mut(place as usize).expect("a ticket is for a backend with a connection");
@@ -174,12 +183,23 @@ impl World<'_> {
 
     /// Gives the ticket back: for this client the attempt is over.
     pub(super) fn settle(&mut self, id: RequestId, outcome: Outcome, report: Option<&LoadReport>) {
+        self.settle_with(id, outcome, report, |picker, now, ticket| picker.finish(now, ticket, outcome, report));
+    }
+
+    /// The same, given back in this way.
+    pub(super) fn settle_with(
+        &mut self,
+        id: RequestId,
+        outcome: Outcome,
+        report: Option<&LoadReport>,
+        give_back: impl FnOnce(&Picker, Time, Ticket),
+    ) {
         let now = self.time();
         let Some(request) = self.requests.get_mut(id) else { return };
         let Some(ticket) = request.ticket.take() else { return };
         let (link, backend, sent) = (request.link, ticket.backend(), request.sent);
         let client = &mut self.clients[link.client as usize];
-        client.picker.finish(now, ticket, outcome, report);
+        give_back(&client.picker, now, ticket);
         if let Some(baseline) = &client.baseline {
             let latency = Duration::from_nanos(self.now - sent);
             baseline.on_answer(now, backend, latency, outcome, report.unwrap_or(&LoadReport::default()));
@@ -207,6 +227,10 @@ impl World<'_> {
             return self.forget_if_done(id);
         }
         request.wanted = false;
+        if let Some(twin) = request.twin.take() {
+            self.drop_attempt(twin);
+        }
+        let Some(request) = self.requests.get_mut(id) else { return };
         let parent = request.parent;
         match parent {
             None => {

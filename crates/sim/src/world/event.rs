@@ -30,6 +30,8 @@ pub(crate) enum Event {
     Answer(RequestId),
     /// A request that never ran is sent again.
     Again(RequestId),
+    /// The answer to this attempt of a request takes long.
+    Late(RequestId, u32),
     /// The caller waits no longer for the request that was asked for longest ago.
     Expire,
     /// A backend hears that nobody waits any more.
@@ -109,6 +111,7 @@ impl Event {
             Event::Rested(id) => (3, id.number, id.generation),
             Event::Answer(id) => (4, id.number, id.generation),
             Event::Again(id) => (5, id.number, id.generation),
+            Event::Late(id, tries) => (41 + (u64::from(tries) << 8), id.number, id.generation),
             Event::Expire => (6, 0, 0),
             Event::Cancel(id) => (7, id.number, id.generation),
             Event::ClientTimer(client) => (8, client, 0),

@@ -11,6 +11,7 @@ mod client;
 mod datagrams;
 mod event;
 mod faults;
+mod hedging;
 mod inversion;
 mod links;
 mod network;
@@ -162,6 +163,7 @@ impl World<'_> {
             Event::Rested(id) => self.on_rested(id),
             Event::Answer(id) => self.on_answer(id),
             Event::Again(id) => self.on_again(id),
+            Event::Late(id, tries) => self.on_late(id, tries),
             Event::Expire => self.on_expire(),
             Event::Cancel(id) => self.on_cancel(id),
             Event::ClientTimer(client) => self.on_client_timer(client),

@@ -48,6 +48,9 @@ pub(crate) struct Request {
     /// Those of them that core counts, and those that a naive client made.
     pub(crate) tried: Tries,
     pub(crate) naive: u32,
+    /// The attempt beside this one, and the request that this one is such an attempt of.
+    pub(crate) twin: Option<RequestId>,
+    pub(crate) twin_of: Option<RequestId>,
     /// What it costs where a fault made it cheaper: its next attempt costs that again.
     pub(crate) own: Option<(f64, f64)>,
     /// Whether a request it made was told not to retry (B17).
@@ -172,6 +175,8 @@ impl Request {
             tries: 0,
             tried: Tries::default(),
             naive: 0,
+            twin: None,
+            twin_of: None,
             own: None,
             dont_retry: false,
             criticality: Criticality::Critical,

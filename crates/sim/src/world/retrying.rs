@@ -11,6 +11,9 @@ use super::tally::End;
 impl World<'_> {
     /// An attempt is over and its ticket given back.
     pub(super) fn go_on_or_end(&mut self, id: RequestId, outcome: Outcome) {
+        if self.is_hedged(id, outcome) {
+            return;
+        }
         if outcome != Outcome::Unsent && outcome.is_error() && self.ask_naively(id) {
             return;
         }
