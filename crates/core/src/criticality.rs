@@ -68,9 +68,10 @@ impl std::error::Error for UnknownCriticality {}
 impl FromStr for Criticality {
     type Err = UnknownCriticality;
 
-    /// The exact names of the wire: a header in another case is another protocol's.
+    /// The names of the wire, in any case: what was meant is clear, and counting it as absent would make `sheddable` critical.
     fn from_str(text: &str) -> Result<Self, UnknownCriticality> {
-        Criticality::ALL.into_iter().find(|level| level.as_str() == text).ok_or(UnknownCriticality)
+        let named = Criticality::ALL.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(text));
+        named.ok_or(UnknownCriticality)
     }
 }
 
@@ -84,7 +85,10 @@ mod tests {
             assert_eq!(level.as_str().parse(), Ok(level));
             assert_eq!(Criticality::ALL[level.index()], level);
         }
-        assert_eq!("critical".parse::<Criticality>(), Err(UnknownCriticality));
-        assert_eq!("".parse::<Criticality>(), Err(UnknownCriticality));
+        assert_eq!("critical".parse(), Ok(Criticality::Critical));
+        assert_eq!("Sheddable_Plus".parse(), Ok(Criticality::SheddablePlus));
+        for unknown in ["", "critical ", "sheddable-plus", "urgent"] {
+            assert_eq!(unknown.parse::<Criticality>(), Err(UnknownCriticality), "{unknown:?}");
+        }
     }
 }

@@ -83,7 +83,8 @@ impl Context {
         Context { deadline: Some(deadline), ..self }
     }
 
-    /// The same, billed to this customer.
+    /// The same, billed to this customer. Calls with a name that fits no header are bad requests: printable ASCII does, without
+    /// blanks around it, up to 2048 bytes.
     #[must_use]
     pub fn with_customer(self, customer: impl Into<Arc<str>>) -> Self {
         Context { customer: Some(customer.into()), ..self }
@@ -273,8 +274,8 @@ impl Resolved {
         }
     }
 
-    /// Puts it on the request's headers, the deadline as what remains of it. `false` if the customer's name fits no
-    /// header and is left out.
+    /// Puts it on the request's headers, the deadline as what remains of it. `false` if the customer's name
+    /// [fits no header](headers::is_customer) and is left out.
     pub fn write(&self, now: Instant, headers: &mut HeaderMap) -> bool {
         headers::write_criticality(headers, self.criticality);
         headers::write_attempt(headers, self.attempt);
@@ -282,7 +283,7 @@ impl Resolved {
         if let Some(deadline) = self.deadline {
             headers::write_timeout(headers, deadline.saturating_duration_since(now));
         }
-        self.customer.as_deref().is_none_or(|customer| headers::write_customer(headers, customer).is_ok())
+        self.customer.as_deref().is_none_or(|customer| headers::write_customer(headers, customer))
     }
 
     /// The request being served, if there is one.

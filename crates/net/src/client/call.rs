@@ -33,7 +33,9 @@ pub(super) async fn call(
     let now = Instant::now();
     let draw = || shared.seat.with(shared, |_, rng| Lot::draw(rng));
     let context = resolve(now, request.extensions(), request.headers(), scope, shared.defaults, draw);
-    context.write(now, request.headers_mut());
+    if !context.write(now, request.headers_mut()) {
+        return Err(CallError::BadRequest(BAD_CUSTOMER));
+    }
     let (deadline, is_head) = (context.deadline, request.method() == http::Method::HEAD);
     let customer = shared.customers.number(context.customer.as_ref());
     let first = context.meta(shared.clock, kind_of(&request), customer);
@@ -265,3 +267,6 @@ async fn pause(wait: Duration, deadline: Option<Instant>) {
     let until = Instant::now() + wait;
     tokio::time::sleep_until(deadline.map_or(until, |deadline| until.min(deadline))).await;
 }
+
+const BAD_CUSTOMER: &str =
+    "the customer's name fits no header: use printable ASCII without blanks around it, up to 2048 bytes";

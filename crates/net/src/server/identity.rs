@@ -44,9 +44,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// This customer.
+    /// This customer; blanks around the name are no part of it.
     pub fn of_customer(name: impl Into<Arc<str>>) -> Self {
-        Identity { customer: name.into(), criticality_most: None }
+        let name = name.into();
+        // Blanks around a name are lost on the wire: here and behind it, it is the same customer.
+        let customer = if name.trim() == &*name { name } else { Arc::from(name.trim()) };
+        Identity { customer, criticality_most: None }
     }
 }
 

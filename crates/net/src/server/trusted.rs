@@ -33,9 +33,17 @@ pub enum Trusted {
 }
 
 impl Trusted {
-    /// Peers in these networks, as `10.0.0.0/8`, `fd00::/8`, or a single address.
+    /// Peers in these networks, as `10.0.0.0/8`, `fd00::/8`, or a single address; `loopback` is this machine.
     pub fn networks<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, BadNetwork> {
-        texts.into_iter().map(str::parse).collect::<Result<_, _>>().map(Trusted::Networks)
+        let mut networks = Vec::new();
+        for text in texts {
+            let one = [text];
+            let spelled: &[&str] = if text.eq_ignore_ascii_case("loopback") { &LOOPBACK } else { &one };
+            for text in spelled {
+                networks.push(text.parse()?);
+            }
+        }
+        Ok(Trusted::Networks(networks))
     }
 
     /// Whether a peer is among them; one without an address only if everybody is.
@@ -66,6 +74,9 @@ impl Network {
         address.is_ipv4() == self.first.is_ipv4() && begin(address, self.prefix) == self.first
     }
 }
+
+/// What [`Trusted::Loopback`] is as networks.
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
 /// The address with everything after the prefix taken away.
 fn begin(address: IpAddr, prefix: u8) -> IpAddr {
@@ -158,6 +169,11 @@ mod tests {
             assert!(!trusted.includes(Some(address(outside))), "{outside}");
         }
         assert!(!trusted.includes(None));
+        let with_this_machine = Trusted::networks(["Loopback", "10.0.0.0/8"]).unwrap();
+        for inside in ["127.0.0.1", "::1", "10.1.2.3"] {
+            assert!(with_this_machine.includes(Some(address(inside))), "{inside}");
+        }
+        assert!(!with_this_machine.includes(Some(address("11.1.2.3"))));
         let all = Trusted::networks(["0.0.0.0/0", "::/0"]).unwrap();
         assert!(all.includes(Some(address("8.8.8.8"))) && all.includes(Some(address("2001::1"))));
     }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use evenkeel_core::{Criticality, Cutoff, Hint, Lot, Readiness};
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, InvalidHeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::{names, visible};
 
@@ -156,13 +156,22 @@ pub fn write_dont_retry(headers: &mut HeaderMap, is_grpc: bool) {
 /// Who is billed, as the sender says; whether to believe it is the reader's to decide.
 pub fn read_customer(headers: &HeaderMap) -> Option<&str> {
     let name = headers.get(names::CUSTOMER)?.to_str().ok()?.trim();
-    (!name.is_empty() && name.len() <= CUSTOMER_MAX).then_some(name)
+    is_customer(name).then_some(name)
 }
 
-/// Says who is billed, unless the name has characters no header can carry.
-pub fn write_customer(headers: &mut HeaderMap, customer: &str) -> Result<(), InvalidHeaderValue> {
-    headers.insert(names::CUSTOMER, HeaderValue::from_str(customer)?);
-    Ok(())
+/// Whether this name can be read from a header as it is: printable ASCII without blanks around it, and not too long.
+pub fn is_customer(name: &str) -> bool {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    is_plain && !name.is_empty() && name.len() <= CUSTOMER_MAX && name.trim() == name
+}
+
+/// Says who is billed; `false` if whoever reads the name would read another one, or none.
+pub fn write_customer(headers: &mut HeaderMap, customer: &str) -> bool {
+    headers.remove(names::CUSTOMER);
+    match HeaderValue::from_str(customer) {
+        Ok(value) if is_customer(customer) => headers.insert(names::CUSTOMER, value).is_none(),
+        _ => false,
+    }
 }
 
 /// What the root request drew.

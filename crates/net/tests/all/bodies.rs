@@ -419,6 +419,10 @@ async fn requests_that_cannot_be_are_errors() {
         let answer = channel.call(asked).await;
         assert!(matches!(answer, Err(CallError::BadRequest(_))), "{method} {uri}: {answer:?}");
     }
+    let mut unnamed = request(empty());
+    unnamed.extensions_mut().insert(evenkeel::Context::default().with_customer("größe"));
+    let answer = channel.call(unnamed).await;
+    assert!(matches!(answer, Err(CallError::BadRequest(why)) if why.starts_with("the customer's name")), "{answer:?}");
     let mut longer = request(boxed(Full::new(Bytes::from_static(b"hello"))));
     longer.headers_mut().insert("content-length", "10".parse().unwrap());
     channel.call(longer).await.unwrap_err();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel::context::{Context, Defaults, InContext, Resolved, resolve, spawn, spawn_blocking};
+use evenkeel::wire::headers;
 use evenkeel_core::Criticality::{self, Critical, CriticalPlus, Sheddable, SheddablePlus};
 use evenkeel_core::{CustomerId, Kind, Lot, Time};
 use http::Request;
@@ -224,6 +225,24 @@ fn each_hop_counts_its_own_tries_and_bills_the_same_customer() {
 
     assert_eq!((first.attempt, first.customer), (0, Some(Arc::from("mail"))));
     assert_eq!(resolved(&retried, Some(&scope)).attempt, 1);
+}
+
+#[test]
+fn a_customer_whose_name_whoever_reads_it_would_read_otherwise_is_not_sent() {
+    let written = |name: &str| {
+        let mut request = Request::builder().header("evenkeel-customer", "stale").body(()).unwrap();
+        request.extensions_mut().insert(Context::default().with_customer(name));
+        let fits = resolved(&request, None).write(Instant::now(), request.headers_mut());
+        (fits, headers::read_customer(request.headers()).map(str::to_owned))
+    };
+    let longest = "x".repeat(2048);
+    for name in ["mail", "a b", "spiffe://example.org/mail", &longest] {
+        assert_eq!(written(name), (true, Some(name.to_owned())));
+    }
+    let too_long = "x".repeat(2049);
+    for name in ["", " ", "mail ", " mail", "größe", "a\nb", "a\tb", &too_long] {
+        assert_eq!(written(name), (false, None), "{name:?}");
+    }
 }
 
 #[test]

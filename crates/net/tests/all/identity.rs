@@ -149,7 +149,7 @@ async fn inside_another_server_the_identity_is_on_the_request_and_no_header_is_b
     };
 
     let mut known = naming("maps");
-    known.extensions_mut().insert(Identity::of_customer("mail"));
+    known.extensions_mut().insert(Identity::of_customer(" mail "));
 
     assert_eq!(ask(naming("maps")).await, "-/- CRITICAL");
     assert_eq!(ask(known).await, "mail/- CRITICAL");
