@@ -15,7 +15,7 @@ use super::look::{Look, Spender};
 use super::methods::Methods;
 use super::report::Reports;
 use super::signals::cpu::of_process;
-use super::signals::{Cores, Readings, Settings, Signals};
+use super::signals::{Cores, Counts, Readings, Settings, Signals};
 use crate::clock::Clock;
 use crate::meter::{Factor, Ledger, Remainder};
 
@@ -60,7 +60,7 @@ pub(crate) struct Driver {
     remainder: Remainder,
     framing: Arc<Framing>,
     /// What was read for the remainder last, and when.
-    booked: (Time, Ledger, Duration),
+    booked: (Time, Ledger, Duration, Counts),
     sample_at: Time,
 }
 
@@ -79,6 +79,7 @@ impl Driver {
         let signals = Signals::new(signals, cores, Some(Arc::clone(brain.gate().running())))?;
         // Those with a quota have a number from the start.
         customers.publish(brain.customers(), false);
+        let booked = (now, Ledger::read(), of_process(), hub.counts());
         Ok(Driver {
             queue: Arc::new(Queue::new(Arc::clone(brain.gate()), clock)),
             brain,
@@ -93,7 +94,7 @@ impl Driver {
             factor,
             remainder: Remainder::default(),
             framing: Arc::default(),
-            booked: (now, Ledger::read(), of_process()),
+            booked,
             sample_at: now,
         })
     }
@@ -164,11 +165,15 @@ impl Driver {
 
     /// CPU that a request costs outside of its handler, as far as is known: learned once a second.
     fn overhead(&mut self, now: Time) -> Option<Duration> {
-        let (at, before, process_before) = self.booked;
+        let (at, before, process_before, counts_before) = self.booked;
         if now.since(at) >= BOOKED_EVERY {
-            let (ledger, process) = (Ledger::read(), of_process());
-            self.remainder.sample(&ledger.since(&before, process.saturating_sub(process_before)));
-            self.booked = (now, ledger, process);
+            let (ledger, process, counts) = (Ledger::read(), of_process(), self.hub.counts());
+            let mut interval = ledger.since(&before, process.saturating_sub(process_before));
+            // A connection that is accepted and a check that is answered cost about what a request does beside its handler. Were
+            // they not counted, a storm of them would be charged to the requests that come meanwhile.
+            interval.requests += counts.since(&counts_before);
+            self.remainder.sample(&interval);
+            self.booked = (now, ledger, process, counts);
             let (per_request, per_kib) = (self.remainder.seconds_per_request(), self.remainder.seconds_per_kib());
             self.framing.set(per_request * self.factor.value(), per_kib * self.factor.value());
         }

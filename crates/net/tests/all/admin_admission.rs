@@ -135,6 +135,51 @@ async fn the_dearest_methods_and_customers_are_known_by_name() {
     assert!(metrics.contains("\nevenkeel_server_customer_requests_total{customer=\"mail\"} 4\n"));
 }
 
+/// The CPU of this process: of those who connect, too, which is as much again.
+#[tokio::test]
+async fn a_storm_of_connections_and_checks_is_load_and_neither_harms_requests_nor_is_charged_to_them() {
+    let watched = watched().await;
+    let (address, connected) = (watched.server, Arc::new(AtomicU32::new(0)));
+    let counting = Arc::clone(&connected);
+    let storm = tokio::spawn(async move {
+        loop {
+            let mut connections = tokio::task::JoinSet::new();
+            for number in 0..100 {
+                // Some ask how the server is, and some only connect.
+                connections.spawn(async move {
+                    let mut sender = http1(address).await;
+                    if number % 2 == 0 {
+                        drop(sender.send_request(get("/grpc.health.v1.Health/Check")).await);
+                    }
+                });
+            }
+            connections.join_all().await;
+            counting.fetch_add(100, Ordering::Relaxed);
+        }
+    });
+
+    let mut sender = http1(watched.server).await;
+    let mut answered = 0;
+    until("it was priced a few times", async || {
+        sender.ready().await.unwrap();
+        let answer = sender.send_request(request("/cheap/0", &[])).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answered += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        answered >= 40 && connected.load(Ordering::Relaxed) >= 2_000
+    })
+    .await;
+
+    let now = watched.admission().await;
+    storm.abort();
+    let per_second = |name: &str| now[name].as_f64().unwrap();
+    assert!(per_second("connections_per_second") > 20.0 && per_second("checks_per_second") > 10.0, "{now}");
+    // A hundred connections for each request: charged to those, they would cost ten milliseconds each.
+    let overhead = now["cost"]["overhead_per_request_s"].as_f64().unwrap();
+    assert!(overhead < 0.002, "{overhead}: {now}");
+    until("all are gone", async || watched.handle.snapshot().await.unwrap().in_flight == 0).await;
+}
+
 #[tokio::test]
 async fn what_customers_ask_for_beyond_their_quotas_is_told() {
     let watched = watched().await;

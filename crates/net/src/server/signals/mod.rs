@@ -102,6 +102,14 @@ pub(crate) struct Counts {
     pub(crate) checks: u64,
 }
 
+impl Counts {
+    /// Connections and checks since then.
+    pub(crate) fn since(&self, earlier: &Counts) -> u64 {
+        let all = |counts: &Counts| counts.connections.unwrap_or(0).wrapping_add(counts.checks);
+        all(self).wrapping_sub(all(earlier))
+    }
+}
+
 /// Samples all of them.
 pub(crate) struct Signals {
     source: Source,
