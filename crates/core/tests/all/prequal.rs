@@ -132,8 +132,8 @@ fn what_it_has_there_itself_is_there_whatever_was_said() {
 
 #[test]
 fn the_pool_is_those_heard_of_last() {
-    let mut fixture = Fixture::new(with(PrequalConfig { pool: 2, uses_most: 16, ..PrequalConfig::default() }), 5, 8);
-    for (number, at) in [(0, 0), (1, 5), (2, 10), (3, 20), (4, 30)] {
+    let mut fixture = Fixture::new(with(PrequalConfig { pool: 8, uses_most: 16, ..PrequalConfig::default() }), 11, 8);
+    for (number, at) in (0..11).map(|number| (number, 3 * u64::from(number))) {
         // The older the news, the better they are.
         fixture.client.handle_report(after(at), id(number), &report(number, 5));
     }
@@ -210,7 +210,7 @@ fn bad_settings_are_refused_by_name() {
         change(&mut settings.pick.prequal);
         settings.check().unwrap_err().to_string()
     };
-    assert_eq!(refused(|one| one.pool = 1), "pick.prequal.pool = 1 is not possible: must be from 2 to 32");
+    assert_eq!(refused(|one| one.pool = 7), "pick.prequal.pool = 7 is not possible: must be from 8 to 32");
     assert!(refused(|one| one.every = Duration::ZERO).starts_with("pick.prequal.every"));
     assert!(refused(|one| one.expiry = Duration::ZERO).starts_with("pick.prequal.expiry"));
     assert!(refused(|one| one.uses_most = 0).starts_with("pick.prequal.uses_most"));

@@ -315,8 +315,9 @@ fn bad_settings_are_refused_by_name() {
         "pick.weighted.correction = 0.6 is not possible: must be from 0.0 to 0.5"
     );
     assert!(refused(|one| one.every = Duration::ZERO).starts_with("pick.weighted.every = 0ns"));
-    assert!(refused(|one| one.blackout = Duration::from_secs(61)).starts_with("pick.weighted.blackout"));
-    assert!(refused(|one| one.expiry = Duration::ZERO).starts_with("pick.weighted.expiry"));
+    assert!(refused(|one| one.blackout = Duration::from_secs(11)).starts_with("pick.weighted.blackout"));
+    assert!(refused(|one| one.expiry = Duration::from_secs(9)).starts_with("pick.weighted.expiry"));
     assert!(refused(|one| one.error_penalty = f64::NAN).starts_with("pick.weighted.error_penalty"));
+    assert!(refused(|one| one.error_penalty = 1.1).starts_with("pick.weighted.error_penalty"));
     assert!(refused(|one| one.slow_start = Duration::from_secs(4_000)).starts_with("pick.weighted.slow_start"));
 }

@@ -25,7 +25,7 @@ use pool::Pool;
 pub struct PrequalConfig {
     /// How often the pool is remade and probes are sent. Default 50 ms.
     pub every: Duration,
-    /// Backends in the pool: those heard of last. Fewer look at fresher news, more find a better one. Default 16.
+    /// Backends in the pool: those heard of last. Fewer look at fresher news, more find a better one; from 8 to 32. Default 16.
     pub pool: u32,
     /// How long what a backend said counts. Default 1 s.
     pub expiry: Duration,
@@ -55,7 +55,7 @@ impl PrequalConfig {
     pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
         let (millis, seconds) = (Duration::from_millis, Duration::from_secs);
         InvalidConfig::unless_in_range("pick.prequal.every", self.every, millis(10), seconds(1))?;
-        InvalidConfig::unless_in_range("pick.prequal.pool", self.pool, 2, POOL_MOST as u32)?;
+        InvalidConfig::unless_in_range("pick.prequal.pool", self.pool, POOL_LEAST, POOL_MOST as u32)?;
         InvalidConfig::unless_in_range("pick.prequal.expiry", self.expiry, millis(100), seconds(10))?;
         InvalidConfig::unless_in_range("pick.prequal.uses_most", self.uses_most, 1, 16)?;
         InvalidConfig::unless_in_range("pick.prequal.hot_quantile", self.hot_quantile, 0.0, 0.99)?;
@@ -120,5 +120,7 @@ impl Policy for Prequal {
     }
 }
 
+/// Few that are used until they speak again may all be slow ones: two of old news diverge at 95 % load, four swing.
+const POOL_LEAST: u32 = 8;
 /// More would cost a pick more than looking at all of a usual subset does.
 const POOL_MOST: usize = 32;

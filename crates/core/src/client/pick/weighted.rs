@@ -27,12 +27,13 @@ use turns::Turns;
 pub struct WeightedConfig {
     /// How often weights are made anew. More often follows sooner and costs more. Default 1 s.
     pub every: Duration,
-    /// How long a backend's reports must have come before they count: the first ones of a process say little. Default 2 s.
+    /// How long a backend's reports must have come before they count: the first ones of a process say little. All are dealt
+    /// alike meanwhile, so at most 10 s. Default 2 s.
     pub blackout: Duration,
-    /// How long a report counts. Default 1 min.
+    /// How long a report counts; no less than the longest blackout. Default 1 min.
     pub expiry: Duration,
     /// What a backend all of whose answers are errors counts as, in whole utilizations on top of its own. Higher avoids
-    /// failing backends more. Default 1.0.
+    /// failing backends more; from 0 to 1. Default 1.0.
     pub error_penalty: f64,
     /// How long a backend that has just become usable takes to its full weight, in a straight line from a tenth of it;
     /// zero gives it all at once. Default 10 s.
@@ -59,10 +60,11 @@ impl WeightedConfig {
     pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
         let seconds = Duration::from_secs;
         InvalidConfig::unless_in_range("pick.weighted.every", self.every, Duration::from_millis(100), seconds(10))?;
-        InvalidConfig::unless_in_range("pick.weighted.blackout", self.blackout, Duration::ZERO, seconds(60))?;
-        InvalidConfig::unless_in_range("pick.weighted.expiry", self.expiry, seconds(1), seconds(3600))?;
-        InvalidConfig::unless_in_range("pick.weighted.error_penalty", self.error_penalty, 0.0, 100.0)?;
-        InvalidConfig::unless_in_range("pick.weighted.slow_start", self.slow_start, Duration::ZERO, seconds(3600))?;
+        // A blackout as long as the expiry never ends for callers that pause: round robin, which diverges near full load.
+        InvalidConfig::unless_in_range("pick.weighted.blackout", self.blackout, Duration::ZERO, seconds(10))?;
+        InvalidConfig::unless_in_range("pick.weighted.expiry", self.expiry, seconds(10), seconds(3600))?;
+        InvalidConfig::unless_in_range("pick.weighted.error_penalty", self.error_penalty, 0.0, PENALTY_MOST)?;
+        InvalidConfig::unless_in_range("pick.weighted.slow_start", self.slow_start, Duration::ZERO, seconds(300))?;
         InvalidConfig::unless_in_range("pick.weighted.correction", self.correction, 0.0, 0.5)
     }
 }
@@ -118,3 +120,6 @@ impl Policy for Weighted {
         backend.and_then(|backend| self.learned.of(position, backend)).unwrap_or((1.0, "new here: weights follow"))
     }
 }
+
+/// With twice that the healthy half breaks where the other half fails one request in five at 95 % load.
+const PENALTY_MOST: f64 = 1.0;
