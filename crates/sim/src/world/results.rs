@@ -14,7 +14,7 @@ use super::task::Task;
 use super::{Event, ORIGIN, RunResult, World};
 use crate::document::Series;
 use crate::number::RATIO_MOST;
-use crate::scenario::FaultKind;
+use crate::scenario::{FaultKind, Switch};
 
 impl World<'_> {
     /// A window of measurement is over.
@@ -44,6 +44,7 @@ impl World<'_> {
         let mut series = BTreeMap::new();
         self.request_figures(&mut metrics);
         self.retry_figures(&mut metrics);
+        self.eject_figures(&mut metrics);
         self.load_figures(&mut metrics, &mut series);
         self.fault_figures(&mut metrics, &mut series);
         self.churn_figures(&mut metrics);
@@ -102,6 +103,18 @@ impl World<'_> {
         for (layer, &asked) in tally.layer_asked.iter().enumerate().skip(1) {
             put(&format!("layer{layer}_requests"), asked as f64);
         }
+    }
+
+    /// How often clients left a backend out, and how often too few would have been left.
+    fn eject_figures(&self, metrics: &mut BTreeMap<String, f64>) {
+        if self.scenario.client.eject == Switch::Off {
+            return;
+        }
+        let counts = self.clients.iter().map(|client| client.brain.snapshot(self.time()).ejected);
+        let (ejected, panics) =
+            counts.fold((0, 0), |(ejected, panics), one| (ejected + one.ejected, panics + one.panics));
+        metrics.insert("ejected".to_owned(), ejected as f64);
+        metrics.insert("panics".to_owned(), panics as f64);
     }
 
     /// Attempts by their number, and what load grew by.
