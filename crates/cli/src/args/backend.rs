@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use evenkeel::server::Trusted;
 use evenkeel_core::Mode;
+use evenkeel_core::server::Quota;
 
-use super::values::{address, mode, number, quota, quota_cpu, ratio, seed, trusted, whole_number};
+use super::values::{address, mode, number, peer, quota, quota_cpu, ratio, seed, trusted, whole_number};
 
 /// Run a service to try things on: it works, waits, answers or fails as asked
 ///
@@ -51,17 +52,23 @@ pub(crate) struct BackendArgs {
     #[arg(long, value_name = "MODE", value_parser = mode, default_value_t = Mode::On)]
     pub(crate) admission: Mode,
 
-    /// CPU seconds in a second that a customer may use while there is not enough for all; may be repeated
+    /// CPU seconds in a second that a customer may use while there is not enough for all, and how much of it a criticality, as
+    /// in mail=0.5,sheddable=0.1; may be repeated
     #[arg(long = "quota", value_name = "NAME=CPU", value_parser = quota)]
-    pub(crate) quotas: Vec<(String, f64)>,
+    pub(crate) quotas: Vec<(String, Quota)>,
 
     /// The same for each customer that has no --quota [default: no limit]
     #[arg(long, value_name = "CPU", value_parser = quota_cpu, allow_negative_numbers = true)]
     pub(crate) default_quota: Option<f64>,
 
-    /// Who may say which customer a request is for: nobody, loopback, everyone or networks, as in 10.0.0.0/8,fd00::/8
+    /// Who may say which customer a request is for: nobody, everyone, or a list as in loopback,10.0.0.0/8,fd00::/8
     #[arg(long, value_name = "WHO", value_parser = trusted, default_value = "loopback")]
     pub(crate) trust_customers: Trusted,
+
+    /// Ask the same of a backend of the next layer before answering, for the same customer, as critical, and in what is left of
+    /// the time; may be repeated to spread it over several
+    #[arg(long, value_name = "ADDR", value_parser = peer)]
+    pub(crate) next: Vec<String>,
 
     /// Do a quarter less for each level of degradation that admission asks for, and mark the answer as degraded
     #[arg(long)]
@@ -110,7 +117,8 @@ Examples:
   evenkeel backend --listen 127.0.0.1:50052 --speed 0.5 --admin 127.0.0.1:9901
   evenkeel backend --listen 127.0.0.1:0 --virtual-cores 4 --json
   evenkeel backend --admission observe
-  evenkeel backend --quota mail=0.5 --quota maps=0.25 --default-quota 0.1
-  evenkeel backend --listen 0.0.0.0:50051 --trust-customers 10.1.0.0/16
+  evenkeel backend --quota mail=0.5,sheddable=0.1 --quota maps=0.25 --default-quota 0.1
+  evenkeel backend --listen 0.0.0.0:50051 --trust-customers loopback,10.1.0.0/16
+  evenkeel backend --listen 127.0.0.1:50050 --next 127.0.0.1:50051
   evenkeel backend --can-degrade
   curl '127.0.0.1:50051/work?cpu_us=2000&bytes=10'";

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use evenkeel_core::{Criticality, PolicyName};
 
-use super::values::{address, criticality, number, peer, policy, ratio, seed, whole_number};
+use super::values::{address, criticality, customer, number, peer, policy, ratio, seed, whole_number};
 use crate::work::{BYTES_MOST, MICROS_MOST};
 
 /// Send requests to backends through the channel: latencies and outcomes
@@ -70,7 +70,7 @@ pub(crate) struct CallArgs {
     pub(crate) criticality: Criticality,
 
     /// Who is billed
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = customer)]
     pub(crate) customer: Option<String>,
 
     /// Who gets the next request: round_robin, least_loaded, p2c, weighted, prequal or level

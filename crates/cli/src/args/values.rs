@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use evenkeel::server::Trusted;
+use evenkeel::wire::headers::is_customer;
+use evenkeel_core::server::Quota;
 use evenkeel_core::{Criticality, InvalidConfig, Mode, PolicyName};
 
 pub(super) fn whole_number<N>(text: &str, least: N, most: N) -> Result<N, String>
@@ -59,17 +61,37 @@ pub(super) fn mode(text: &str) -> Result<Mode, String> {
 
 /// CPU seconds in a second.
 pub(super) fn quota_cpu(text: &str) -> Result<f64, String> {
-    number(text, 0.001, 1024.0)
+    number(text, QUOTA_LEAST, 1024.0)
 }
 
-/// Of a customer.
-pub(super) fn quota(text: &str) -> Result<(String, f64), String> {
+/// Of a customer: all it may use, then ceilings of criticalities.
+pub(super) fn quota(text: &str) -> Result<(String, Quota), String> {
+    let mut parts = text.split(',');
     // A name may have the sign in it, a number cannot.
-    let (name, cpu) = text.rsplit_once('=').unwrap_or_default();
+    let (name, cpu) = parts.next().and_then(|part| part.rsplit_once('=')).unwrap_or_default();
     if name.is_empty() {
         return Err("write a customer, = and CPU seconds in a second, as in mail=0.5".to_owned());
     }
-    Ok((name.to_owned(), quota_cpu(cpu).map_err(|fault| format!("{fault} after {name}="))?))
+    let name = customer(name)?;
+    let mut quota = Quota::of_cpu(quota_cpu(cpu).map_err(|fault| format!("{fault} after {name}="))?);
+    for part in parts {
+        let (class, cpu) = part.split_once('=').unwrap_or((part, ""));
+        let level = criticality(class).map_err(|fault| format!("{class:?} is no criticality: {fault}"))?;
+        let ceiling = number(cpu, QUOTA_LEAST, quota.cpu)
+            .map_err(|fault| format!("{fault} after {class}=: it is part of what {name} may use"))?;
+        if quota.by_criticality[level.index()].replace(ceiling).is_some() {
+            return Err(format!("{class} is given twice: keep one of them"));
+        }
+    }
+    Ok((name, quota))
+}
+
+/// A name that fits a header.
+pub(super) fn customer(text: &str) -> Result<String, String> {
+    if !is_customer(text) {
+        return Err("a customer is named by printable ASCII without blanks around it".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// Whose word on the customer is believed.
@@ -82,6 +104,8 @@ pub(super) fn trusted(text: &str) -> Result<Trusted, String> {
             .map_err(|error| format!("{error}; or use one of nobody, loopback, everyone")),
     }
 }
+
+const QUOTA_LEAST: f64 = 0.001;
 
 #[cfg(test)]
 mod tests {
@@ -117,8 +141,11 @@ mod tests {
 
     #[test]
     fn quotas_are_a_name_and_a_number() {
-        assert_eq!(quota("mail=0.5"), Ok(("mail".to_owned(), 0.5)));
-        assert_eq!(quota("a=b=2"), Ok(("a=b".to_owned(), 2.0)));
+        assert_eq!(quota("mail=0.5"), Ok(("mail".to_owned(), Quota::of_cpu(0.5))));
+        assert_eq!(quota("a=b=2"), Ok(("a=b".to_owned(), Quota::of_cpu(2.0))));
+        for text in [" =1", "mail =1", " mail=1", "größe=1", "a\tb=1"] {
+            assert_eq!(quota(text).unwrap_err(), "a customer is named by printable ASCII without blanks around it");
+        }
         for text in ["", "mail", "=1"] {
             assert!(quota(text).unwrap_err().ends_with("as in mail=0.5"), "{text:?}");
         }
@@ -128,10 +155,32 @@ mod tests {
     }
 
     #[test]
+    fn quotas_may_have_ceilings_for_criticalities() {
+        let by_criticality = [Some(0.1), Some(0.25), None, None];
+        let expected = Quota { by_criticality, ..Quota::of_cpu(0.5) };
+        assert_eq!(quota("mail=0.5,sheddable=0.1,SHEDDABLE-PLUS=0.25"), Ok(("mail".to_owned(), expected)));
+        for (text, fault) in [
+            ("mail=0.5,urgent=0.1", "\"urgent\" is no criticality: use one of SHEDDABLE, "),
+            ("mail=0.5,", "\"\" is no criticality: use one of SHEDDABLE, "),
+            ("mail=0.5, sheddable=0.1", "\" sheddable\" is no criticality: "),
+            (
+                "mail=0.5,sheddable",
+                "write a number from 0.001 to 0.5 after sheddable=: it is part of what mail may use",
+            ),
+            ("mail=0.5,sheddable=0.6", "write a number from 0.001 to 0.5 after sheddable=: "),
+            ("mail=0.5,sheddable=0.1,sheddable=0.2", "sheddable is given twice: keep one of them"),
+        ] {
+            let told = quota(text).unwrap_err();
+            assert!(told.starts_with(fault), "{text}: {told}");
+        }
+    }
+
+    #[test]
     fn whoever_is_trusted_has_a_name_or_a_network() {
         assert_eq!(trusted("everyone"), Ok(Trusted::Everyone));
         assert_eq!(trusted("10.0.0.0/8,::1"), Ok(Trusted::networks(["10.0.0.0/8", "::1"]).unwrap()));
-        for text in ["all", "", "10.0.0.0/8,"] {
+        assert!(trusted("Loopback,10.0.0.0/8").is_ok());
+        for text in ["all", "", "10.0.0.0/8,", "everyone,10.0.0.0/8"] {
             assert!(trusted(text).unwrap_err().ends_with("nobody, loopback, everyone"), "{text:?}");
         }
         assert_eq!(mode("Observe"), Ok(Mode::Observe));

@@ -7,10 +7,12 @@ pub(crate) mod demo;
 pub(crate) mod plan;
 pub(crate) mod sim;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 
 use evenkeel::admin::Admin;
+use evenkeel::client::BadList;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -46,6 +48,15 @@ async fn bind(option: &str, address: SocketAddr) -> Result<TcpListener, Failure>
         };
         Failure::Run(format!("cannot listen on {option} {address}: {error}; {advice}"))
     })
+}
+
+/// Addresses of which none is there twice.
+fn unlike(addresses: &[String]) -> Result<impl Iterator<Item = &str>, Failure> {
+    let mut known = BTreeSet::new();
+    match addresses.iter().find(|&address| !known.insert(address)) {
+        Some(twice) => Err(Failure::Usage(BadList::Twice(twice.clone()).to_string())),
+        None => Ok(addresses.iter().map(String::as_str)),
+    }
 }
 
 /// Shows what there is to see on that address, as long as `helping` is kept; says where it is.

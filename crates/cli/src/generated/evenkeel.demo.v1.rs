@@ -14,7 +14,7 @@ pub struct WorkRequest {
     #[prost(double, tag = "4")]
     pub fail_ratio: f64,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WorkResponse {
     /// The address of the backend that answers.
     #[prost(string, tag = "1")]
@@ -28,6 +28,15 @@ pub struct WorkResponse {
     /// As many bytes as were asked for.
     #[prost(bytes = "bytes", tag = "4")]
     pub payload: ::prost::bytes::Bytes,
+    /// Who is billed for it; empty for nobody in particular.
+    #[prost(string, tag = "5")]
+    pub customer: ::prost::alloc::string::String,
+    /// What was left until its deadline when it arrived, in microseconds; absent without one.
+    #[prost(uint64, optional, tag = "6")]
+    pub deadline_us: ::core::option::Option<u64>,
+    /// What the next layer answered, where there is one.
+    #[prost(message, optional, boxed, tag = "7")]
+    pub next: ::core::option::Option<::prost::alloc::boxed::Box<WorkResponse>>,
 }
 /// Generated client implementations.
 pub mod demo_client {

@@ -128,4 +128,4 @@ fn refused_by(headers: &HeaderMap) -> Option<Reply> {
 /// Failed since no connection that was tried took it.
 pub(super) const UNSENT: &str = "unsent";
 /// The largest payload, and what is around it.
-const ANSWER_MOST: usize = BYTES_MOST as usize + 64 * 1024;
+pub(crate) const ANSWER_MOST: usize = BYTES_MOST as usize + 64 * 1024;

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use arrivals::{Arrivals, Gaps};
 use caller::Reply;
-pub(crate) use caller::{Caller, Form};
+pub(crate) use caller::{ANSWER_MOST, Caller, Form};
 pub(crate) use tally::{Latency, Percentiles, Tally, ms_text};
 
 use crate::work::WorkRequest;

@@ -11,6 +11,7 @@ mod commands;
 mod demo;
 mod documents;
 mod generated;
+mod layers;
 mod policies;
 mod restarts;
 mod sim;

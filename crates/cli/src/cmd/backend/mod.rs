@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use axum::extract::RawQuery;
 use evenkeel::admin::Admin;
+use evenkeel::client::{Fixed, Tcp};
 use evenkeel::clock::Clock;
 use evenkeel::server::{Handle, Secret};
+use evenkeel::{Channel, ChannelConfig};
 use evenkeel_core::server::Quota;
 use evenkeel_core::{Rng, ServerConfig};
 use serde::{Deserialize, Serialize};
@@ -23,7 +25,7 @@ use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::args::BackendArgs;
-use crate::cmd::{bind, runtime_for_work, show};
+use crate::cmd::{bind, runtime_for_work, show, unlike};
 use crate::failure::Failure;
 use crate::work::{DESCRIPTORS, DemoServer};
 use processors::{Processors, Virtual};
@@ -48,7 +50,7 @@ pub(crate) fn run(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failur
 }
 
 async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> {
-    let config = config(args)?;
+    let (config, next) = (config(args)?, next(args)?);
     let listener = bind("--listen", args.listen).await?;
     let name = listener.local_addr()?.to_string();
     // Ends with this function.
@@ -68,6 +70,7 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
         can_degrade: args.can_degrade,
         chance: Mutex::new(Rng::from_seed(args.seed)),
         answered: AtomicU64::new(0),
+        next: next.clone(),
     });
     let server = evenkeel::Server::new()
         .with_config(config)
@@ -86,7 +89,11 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
     helping.spawn(stop_on_interrupt(signal(SignalKind::interrupt())?, server.handle()));
     let admin = match args.admin {
         None => None,
-        Some(address) => Some(show(Admin::new().with_server(server.handle()), address, &mut helping).await?),
+        Some(address) => {
+            let shown = Admin::new().with_server(server.handle());
+            let shown = next.into_iter().fold(shown, Admin::with_channel);
+            Some(show(shown, address, &mut helping).await?)
+        }
     };
     say(args, out, &Event::Listening { listen: name, admin: admin.map(|address| address.to_string()) })?;
 
@@ -104,9 +111,18 @@ fn config(args: &BackendArgs) -> Result<ServerConfig, Failure> {
     let mut config = ServerConfig::default();
     config.admission.modes.all = args.admission;
     config.admission.quotas.default = args.default_quota.map(Quota::of_cpu);
-    config.admission.quotas.customers =
-        args.quotas.iter().map(|(name, cpu)| (name.clone(), Quota::of_cpu(*cpu))).collect();
+    config.admission.quotas.customers.clone_from(&args.quotas);
     Ok(config)
+}
+
+/// The next layer, if there is one; it may come up later.
+fn next(args: &BackendArgs) -> Result<Option<Channel>, Failure> {
+    if args.next.is_empty() {
+        return Ok(None);
+    }
+    let backends = unlike(&args.next)?;
+    let channel = Channel::with(ChannelConfig::default(), Tcp, SERVICE, Fixed::new(backends));
+    channel.map(Some).map_err(|error| Failure::Usage(format!("--next: {error}")))
 }
 
 fn secret(file: &Path) -> Result<Secret, Failure> {

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use axum::extract::RawQuery;
 use axum::response::{IntoResponse, Response};
-use evenkeel::Context;
+use evenkeel::{Channel, Context};
 use evenkeel_core::{Criticality, Rng};
 use http::{HeaderMap, StatusCode, header};
 use prost::bytes::Bytes;
 use serde_json::{Value, json};
-use tonic::{Request, Status};
+use tokio::time::Instant;
+use tonic::{Code, Request, Status};
 
 use super::processors::Processors;
-use crate::work::{Demo, WorkRequest, WorkResponse};
+use crate::load::ANSWER_MOST;
+use crate::work::{Demo, DemoClient, WorkRequest, WorkResponse};
 
 /// A backend's own part in every answer.
 #[derive(Debug)]
@@ -27,14 +29,23 @@ pub(crate) struct Worker {
     pub(crate) can_degrade: bool,
     pub(crate) chance: Mutex<Rng>,
     pub(crate) answered: AtomicU64,
+    /// Backends that do the same for each request before it is answered.
+    pub(crate) next: Option<Channel>,
 }
 
-/// It was drawn to fail.
+/// Why there is no answer.
 #[derive(Debug)]
-struct Drawn;
+enum Failed {
+    /// It was drawn to fail.
+    Drawn,
+    /// The next layer answered so.
+    Next(Status),
+}
 
 impl Worker {
-    async fn work(&self, work: &WorkRequest) -> Result<WorkResponse, Drawn> {
+    async fn work(&self, work: &WorkRequest) -> Result<WorkResponse, Failed> {
+        let context = Context::current().unwrap_or_default();
+        let left = context.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let drawn = self.is_drawn(self.error_rate) || self.is_drawn(work.fail_ratio);
         if !drawn {
             self.processors.work(self.share_of(Duration::from_micros(work.cpu_us))).await;
@@ -42,12 +53,18 @@ impl Worker {
                 tokio::time::sleep(Duration::from_micros(work.sleep_us)).await;
             }
         }
+        let next = match &self.next {
+            Some(next) if !drawn => Some(ask_next(next, work).await),
+            _ => None,
+        };
         self.answered.fetch_add(1, Ordering::Relaxed);
         if drawn {
-            return Err(Drawn);
+            return Err(Failed::Drawn);
         }
-        let context = Context::current().unwrap_or_default();
         Ok(WorkResponse {
+            next: next.transpose().map_err(Failed::Next)?.map(Box::new),
+            customer: context.customer.as_deref().unwrap_or_default().to_owned(),
+            deadline_us: left.map(|left| left.as_micros() as u64),
             backend: self.name.clone(),
             attempt: u32::from(context.attempt.unwrap_or(0)),
             criticality: context.criticality.map(Criticality::as_str).unwrap_or_default().to_owned(),
@@ -78,9 +95,16 @@ impl Demo for Worker {
         work.check().map_err(|bad| Status::invalid_argument(bad.to_string()))?;
         match Worker::work(self, &work).await {
             Ok(answer) => Ok(tonic::Response::new(answer)),
-            Err(Drawn) => Err(Status::internal(FAILED)),
+            Err(Failed::Drawn) => Err(Status::internal(FAILED)),
+            Err(Failed::Next(status)) => Err(status),
         }
     }
+}
+
+/// Asks for the same there, but for a payload: what the request is to this layer it is to the next.
+async fn ask_next(next: &Channel, work: &WorkRequest) -> Result<WorkResponse, Status> {
+    let mut client = DemoClient::new(next.clone()).max_decoding_message_size(ANSWER_MOST);
+    client.work(WorkRequest { bytes: 0, ..*work }).await.map(tonic::Response::into_inner)
 }
 
 /// Answers `/work?cpu_us=…`.
@@ -90,15 +114,33 @@ pub(crate) async fn answer_http(worker: Arc<Worker>, RawQuery(query): RawQuery) 
         Err(bad) => return json_answer(StatusCode::BAD_REQUEST, &json!({ "error": bad.to_string() })),
     };
     match worker.work(&work).await {
-        Ok(WorkResponse { backend, attempt, criticality, payload }) => {
-            let payload = String::from_utf8_lossy(&payload);
-            let answer = json!({
-                "backend": backend, "attempt": attempt, "criticality": criticality, "payload": payload
-            });
-            json_answer(StatusCode::OK, &answer)
+        Ok(answer) => json_answer(StatusCode::OK, &json_of(&answer)),
+        Err(Failed::Drawn) => json_answer(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": FAILED })),
+        Err(Failed::Next(status)) => {
+            let code = match status.code() {
+                Code::Unavailable | Code::ResourceExhausted => StatusCode::SERVICE_UNAVAILABLE,
+                Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+                _ => StatusCode::BAD_GATEWAY,
+            };
+            json_answer(code, &json!({ "error": format!("the next layer: {}", status.message()) }))
         }
-        Err(Drawn) => json_answer(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": FAILED })),
     }
+}
+
+fn json_of(answer: &WorkResponse) -> Value {
+    let WorkResponse { backend, attempt, criticality, payload, customer, deadline_us, next } = answer;
+    let mut json = json!({
+        "backend": backend,
+        "attempt": attempt,
+        "criticality": criticality,
+        "customer": customer,
+        "deadline_us": deadline_us,
+        "payload": String::from_utf8_lossy(payload),
+    });
+    if let Some(next) = next {
+        json["next"] = json_of(next);
+    }
+    json
 }
 
 /// Whatever is asked for that is not there.

@@ -4,19 +4,18 @@ mod figures;
 mod text;
 mod watch;
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
 use evenkeel::admin::Admin;
-use evenkeel::client::{BadList, ConnectError, Fixed, Protocol, Tcp};
+use evenkeel::client::{ConnectError, Fixed, Protocol, Tcp};
 use evenkeel::clock::Clock;
 use evenkeel::{Channel, ChannelConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::args::CallArgs;
-use crate::cmd::{runtime, show};
+use crate::cmd::{runtime, show, unlike};
 use crate::draw::Paint;
 use crate::failure::Failure;
 use crate::load::{Arrivals, Caller, End, Form, Gaps, Load, Pace, ms_text};
@@ -82,11 +81,7 @@ async fn connect(args: &CallArgs) -> Result<Channel, Failure> {
     config.protocol = if args.http { Protocol::Http1 } else { Protocol::Http2 };
     config.seed = args.seed;
     let impossible = |error: ConnectError| Failure::Usage(error.to_string());
-    let mut known = BTreeSet::new();
-    if let Some(twice) = args.backends.iter().find(|&backend| !known.insert(backend)) {
-        return Err(Failure::Usage(BadList::Twice(twice.clone()).to_string()));
-    }
-    let backends = args.backends.iter().map(String::as_str);
+    let backends = unlike(&args.backends)?;
     let channel = Channel::with(config, Tcp, SERVICE, Fixed::new(backends)).map_err(impossible)?;
     if let Ok(usable) = tokio::time::timeout(CONNECT_MOST, channel.clone().usable()).await {
         return usable.map_err(impossible);

@@ -32,7 +32,7 @@ pub(super) fn write(out: &mut impl Write, paint: Paint, figures: &Figures) -> io
     if sent + visits + woken > 0 {
         writeln!(
             out,
-            "  inactive backends: {sent} checks, {answered} answered, {pushes} notices, {visits} visits, {woken} woken"
+            "  checks by datagrams: {sent} sent, {answered} answered, {pushes} notices, {visits} visits, {woken} woken"
         )?;
     }
     writeln!(out, "\n{}", paint.heading("Latency of those answered, in ms"))?;
