@@ -31,6 +31,8 @@ pub(crate) struct Shard {
     /// By reason and criticality: refused, and those that would have been.
     pub(crate) refused: [[AtomicU64; 4]; ServerRefusal::ALL.len()],
     pub(crate) observed: [[AtomicU64; 4]; ServerRefusal::ALL.len()],
+    /// Requests that would have stood in line.
+    pub(crate) would_wait: [AtomicU64; 4],
     pub(crate) degraded: AtomicU64,
 }
 
@@ -54,6 +56,7 @@ pub(crate) struct Totals {
     pub(crate) served: [u64; 4],
     pub(crate) refused: [[u64; 4]; ServerRefusal::ALL.len()],
     pub(crate) observed: [[u64; 4]; ServerRefusal::ALL.len()],
+    pub(crate) would_wait: [u64; 4],
     pub(crate) degraded: u64,
 }
 
@@ -69,6 +72,12 @@ impl Totals {
     /// Refused for having too much to do.
     pub(crate) fn overloaded(&self) -> u64 {
         ServerRefusal::ALL.into_iter().filter(|refusal| refusal.is_overload()).map(|refusal| self.of(refusal)).sum()
+    }
+
+    /// Would have been refused for that.
+    pub(crate) fn overloaded_observed(&self) -> u64 {
+        let overload = ServerRefusal::ALL.into_iter().filter(|refusal| refusal.is_overload());
+        overload.filter(|one| *one != ServerRefusal::LimitReached).flat_map(|one| self.observed[one.index()]).sum()
     }
 
     pub(crate) fn add(&mut self, shard: &Shard) {
@@ -93,6 +102,7 @@ impl Totals {
         each(&mut self.saved_work, &shard.saved_work);
         each(&mut self.saved_squares, &shard.saved_squares);
         each(&mut self.served, &shard.served);
+        each(&mut self.would_wait, &shard.would_wait);
         for (into, from) in self.refused.iter_mut().zip(&shard.refused) {
             each(into, from);
         }

@@ -10,6 +10,7 @@ use super::admission::config::AdmissionConfig;
 use super::admission::costs::{Costs, Manner, Price};
 use super::admission::quota::{Buckets, Standing};
 use super::admission::rules::{Mechanism, Rules};
+use super::admission::shadow::{Fate, Shadow};
 use super::counts::{Shard, Totals};
 use super::refusal::{Refused, ServerRefusal};
 use super::running::Running;
@@ -27,6 +28,7 @@ pub struct Gate {
     closed: AtomicU32,
     running: Arc<Running>,
     rules: Rules,
+    shadow: Shadow,
     costs: Costs,
     buckets: Buckets,
 }
@@ -134,6 +136,7 @@ impl Gate {
             closed: AtomicU32::new(0),
             running: Arc::default(),
             rules: Rules::new(&config.modes),
+            shadow: Shadow::default(),
             costs: Costs::default(),
             buckets: Buckets::default(),
         }
@@ -150,15 +153,15 @@ impl Gate {
         let price = self.costs.price(meta.method, self.rules.degrade());
         let work = price.now;
         count_asked(shard, meta);
-        self.check_time(now, shard, meta)?;
+        let mut spared = self.check_time(now, shard, meta)?;
         // One that only observes changes nothing, also not who counts.
         if !self.rules.is_on(Mechanism::Quota) || self.buckets.is_demand(now, meta.customer, class, work) {
             add_work(shard, class.index(), price);
         } else {
             shard.beyond_quota[class.index()].fetch_add(work, Ordering::Relaxed);
         }
-        self.check_quota(now, shard, meta)?;
-        self.check_cutoff(now, shard, meta)?;
+        spared |= self.check_quota(now, shard, meta)?;
+        spared |= self.check_cutoff(now, shard, meta)?;
         self.check_limit(now, shard, class)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
         let reserved = self.buckets.charge(now, meta.customer, class, work);
@@ -172,15 +175,27 @@ impl Gate {
             started: now,
             manner: Manner { is_sample: is_sample(price, meta.lot), ..Manner::default() },
         };
-        let queue = self.rules.mode(Mechanism::Queue);
-        if queue == Mode::Off || !self.must_wait() {
-            return Ok(self.start(now, admission));
+        match self.rules.mode(Mechanism::Queue) {
+            Mode::On if self.must_wait() => Ok(Entry::Wait(Waiting { admission, deadline: meta.deadline, work })),
+            Mode::Observe if !spared => {
+                self.foresee(now, shard, meta, work);
+                Ok(self.start(now, admission))
+            }
+            _ => Ok(self.start(now, admission)),
         }
-        if queue == Mode::Observe {
-            shard.observed[ServerRefusal::QueueFull.index()][class.index()].fetch_add(1, Ordering::Relaxed);
-            return Ok(self.start(now, admission));
+    }
+
+    /// Counts what would become of it in line. Whoever would not have come as far is none of those.
+    fn foresee(&self, now: Time, shard: &Shard, meta: &RequestMeta, work: u64) {
+        match self.shadow.enter(now, meta, work, &self.rules) {
+            Fate::Starts => {}
+            Fate::Waits => {
+                shard.would_wait[meta.criticality.index()].fetch_add(1, Ordering::Relaxed);
+            }
+            Fate::Refused(reason, class) => {
+                shard.observed[reason.index()][class.index()].fetch_add(1, Ordering::Relaxed);
+            }
         }
-        Ok(Entry::Wait(Waiting { admission, deadline: meta.deadline, work }))
     }
 
     /// Requests that its clients held back since the last ones came, by criticality: demand all the same.
@@ -198,17 +213,17 @@ impl Gate {
         }
     }
 
-    fn check_time(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
+    fn check_time(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<bool, Refused> {
         if meta.deadline > now {
-            return Ok(());
+            return Ok(false);
         }
         self.judge(now, shard, meta.criticality, Mechanism::Deadline, ServerRefusal::TooLate)
     }
 
-    fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
+    fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<bool, Refused> {
         let standing = self.buckets.standing(now, meta.customer, meta.criticality);
         if !self.bites(standing) {
-            return Ok(());
+            return Ok(false);
         }
         self.judge(now, shard, meta.criticality, Mechanism::Quota, ServerRefusal::OutOfQuota)
     }
@@ -228,21 +243,21 @@ impl Gate {
             && self.bites(self.buckets.standing_without(now, customer, criticality, reserved))
     }
 
-    fn check_cutoff(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
+    fn check_cutoff(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<bool, Refused> {
         let class = meta.criticality;
         let (cutoff, priority) = (self.rules.cutoff_observed(), meta.priority());
         if cutoff.admits(priority) && !(self.rules.is_over(class) && self.rules.refused_above(now, class)) {
-            return Ok(());
+            return Ok(false);
         }
         self.judge(now, shard, class, Mechanism::Cutoff, ServerRefusal::Overloaded)
     }
 
-    fn check_limit(&self, now: Time, shard: &Shard, class: Criticality) -> Result<(), Refused> {
+    fn check_limit(&self, now: Time, shard: &Shard, class: Criticality) -> Result<bool, Refused> {
         let limit = self.rules.limit();
         // The least critical stop first, at five eighths of the limit.
         let own = u64::from(limit) * (5 + class.index() as u64) / 8;
         if limit == u32::MAX || u64::from(self.in_flight()) < own.max(1) {
-            return Ok(());
+            return Ok(false);
         }
         self.judge(now, shard, class, Mechanism::Limit, ServerRefusal::LimitReached)
     }
@@ -251,7 +266,7 @@ impl Gate {
         self.running.waiting() > 0 || self.running.now() >= self.rules.slots()
     }
 
-    /// Refuses if the mechanism is on, and otherwise at most counts that it would have.
+    /// Refuses if the mechanism is on, and otherwise at most counts that it would have: says whether it did.
     fn judge(
         &self,
         now: Time,
@@ -259,12 +274,12 @@ impl Gate {
         class: Criticality,
         mechanism: Mechanism,
         reason: ServerRefusal,
-    ) -> Result<(), Refused> {
+    ) -> Result<bool, Refused> {
         match self.rules.mode(mechanism) {
-            Mode::Off => Ok(()),
+            Mode::Off => Ok(false),
             Mode::Observe => {
                 shard.observed[reason.index()][class.index()].fetch_add(1, Ordering::Relaxed);
-                Ok(())
+                Ok(true)
             }
             Mode::On => Err(self.refuse(now, shard, class, reason)),
         }
@@ -351,8 +366,9 @@ impl Gate {
         if let Some(cost) = cost {
             used = cost.as_nanos() as u64;
             shard.cpu_nanos[admission.criticality.index()].fetch_add(used, Ordering::Relaxed);
-            // One that was broken off says little of what the others cost.
-            if outcome != Outcome::Cancelled {
+            // One that was broken off says little of what the others cost; where nothing else is known, at least that much.
+            let tells = outcome != Outcome::Cancelled || used > 0 && !self.costs.knows(admission.method);
+            if tells {
                 self.costs.learn(admission.method, cost, admission.manner);
             }
             if used > admission.reserved {
@@ -414,6 +430,10 @@ impl Gate {
         &self.rules
     }
 
+    pub(crate) fn shadow(&self) -> &Shadow {
+        &self.shadow
+    }
+
     pub(crate) fn costs(&self) -> &Costs {
         &self.costs
     }
@@ -450,14 +470,17 @@ fn count_asked(shard: &Shard, meta: &RequestMeta) {
 
 #[inline]
 fn add_work(shard: &Shard, class: usize, price: Price) {
-    let square = |nanos: u64| (nanos / 1_000).saturating_mul(nanos / 1_000);
     shard.asked_work[class].fetch_add(price.now, Ordering::Relaxed);
     // What was held back comes in one lump, and is as uneven as one request of that size.
-    shard.asked_squares[class].fetch_add(square(price.now), Ordering::Relaxed);
+    shard.asked_squares[class].fetch_add(square_micros(price.now), Ordering::Relaxed);
     if price.now < price.whole {
         shard.saved_work[class].fetch_add(price.whole - price.now, Ordering::Relaxed);
-        shard.saved_squares[class].fetch_add(square(price.whole) - square(price.now), Ordering::Relaxed);
+        shard.saved_squares[class].fetch_add(square_micros(price.whole) - square_micros(price.now), Ordering::Relaxed);
     }
+}
+
+fn square_micros(nanos: u64) -> u64 {
+    (nanos / 1_000).saturating_mul(nanos / 1_000)
 }
 
 /// Whether this one is asked for in full although others are not. By its lot: all that its root request causes is.

@@ -147,12 +147,11 @@ fn observing_counts_and_changes_nothing_and_the_switch_for_all_is_heard_at_once(
     let mut server = server(|admission| admission.modes.all = Mode::Observe);
     let now = under_memory(&mut server, 0.99, NOW);
     for _ in 0..3 {
-        // The second and third would have to wait, too.
         assert!(ask(&server, now, &of(Criticality::Sheddable)).unwrap().started().is_some());
     }
     let seen = server.snapshot(now).admission;
     assert_eq!(seen.observed[ServerRefusal::Overloaded.index()], [3, 0, 0, 0]);
-    assert_eq!(seen.observed[ServerRefusal::QueueFull.index()], [2, 0, 0, 0]);
+    assert_eq!(seen.observed[ServerRefusal::QueueFull.index()], [0; 4], "nobody is refused twice");
     assert!(seen.refused.iter().flatten().all(|count| *count == 0));
     assert!(seen.cutoff.value() == 0.0 && seen.cutoff_observed.value() > 3.0);
 
@@ -163,6 +162,47 @@ fn observing_counts_and_changes_nothing_and_the_switch_for_all_is_heard_at_once(
     config.admission.modes.all = Mode::Off;
     server.handle_config(now, config).unwrap();
     assert!(ask(&server, now, &of(Criticality::Sheddable)).unwrap().started().is_some());
+}
+
+#[test]
+fn observing_foretells_what_would_be_refused_degraded_and_made_to_wait() {
+    let mut server = server(|admission| admission.modes.all = Mode::Observe);
+    let (mut now, mut tick, mut rng) = (NOW, NOW, Rng::from_seed(5));
+    let (mut spent, mut asked) = (Duration::ZERO, 0_u64);
+    // Five times what one processor can do, a quarter of it of each criticality, one in eight a retry.
+    while now < NOW + Duration::from_secs(4) {
+        now = now + 2 * MS;
+        let level = Criticality::ALL[rng.below(4) as usize];
+        let attempt = u8::from(rng.below(8) == 0);
+        let deadline = now + 400 * MS;
+        let meta = RequestMeta { lot: Lot::draw(&mut rng), method: MethodId(1), deadline, attempt, ..of(level) };
+        let admission = ask(&server, now, &meta).unwrap().started().expect("all are let in at once");
+        assert_eq!(admission.degrade(), 0);
+        server.gate().finish(now, admission, Outcome::Served, Some(10 * MS));
+        let _nobody_waits = server.gate().running().rests(0);
+        asked += 1;
+        if now.since(tick) > 10 * MS {
+            spent += now.since(tick);
+            tick = now;
+            server.handle_usage(now, usage());
+            server.handle_spent(Spent { handlers: Some(spent), process: Some(spent) });
+            server.handle_timeout(now);
+        }
+    }
+
+    let seen = server.snapshot(now).admission;
+    let demand: f64 = seen.demand.iter().sum();
+    assert!((4.5..5.5).contains(&demand), "{demand}");
+    // Each criticality is 1.25 of what it can do. Half to twice of 1.05 of that is handed out, as idling says.
+    let cutoff = seen.cutoff_observed.value();
+    assert!((2.3..3.6).contains(&cutoff), "{cutoff}");
+    let refused: u64 = seen.observed.iter().flatten().sum();
+    let share = refused as f64 / asked as f64;
+    assert!((0.7..0.85).contains(&share), "{share}");
+    assert!(seen.would_wait.iter().sum::<u64>() > 0, "{seen:?}");
+    assert!(seen.degrade_observed == 3 && seen.dont_retry_observed, "{seen:?}");
+    assert!(seen.refused.iter().flatten().all(|count| *count == 0), "{seen:?}");
+    assert!(seen.cutoff.value() == 0.0 && seen.degrade == 0 && !seen.dont_retry, "{seen:?}");
 }
 
 /// For so many seconds, a request every so often: what each cost, as its handler says. How many were asked to be whole.

@@ -69,6 +69,11 @@ impl Costs {
         Price { now: own_cheaper.or_else(others).unwrap_or(whole).min(whole), whole }
     }
 
+    /// Whether enough of this method have ended to tell what it costs.
+    pub(crate) fn knows(&self, method: MethodId) -> bool {
+        self.means.get(usize::from(method.0)).is_some_and(|mean| mean.get(LEARNED_AFTER).is_some())
+    }
+
     /// The mean of all, in nanoseconds.
     pub(crate) fn mean(&self) -> Option<u64> {
         self.means[0].get(1)
@@ -96,6 +101,11 @@ impl Costs {
         }
     }
 
+    /// Prices are not what they were: they are multiplied by this, and from now on a few answers tell more than all before.
+    pub(crate) fn scale(&self, factor: f64) {
+        self.means.iter().chain(self.degraded.iter().flatten()).for_each(|mean| mean.scale(factor));
+    }
+
     /// The mean of a method and whether anything is known of it, for people.
     pub(crate) fn of(&self, method: MethodId) -> Option<Duration> {
         self.means.get(usize::from(method.0))?.get(1).map(Duration::from_nanos)
@@ -111,6 +121,13 @@ impl Mean {
     fn get(&self, least: u64) -> Option<u64> {
         let word = self.0.load(Ordering::Relaxed);
         (word >> 48 >= least).then_some((word & MEAN_BITS) >> 4)
+    }
+
+    fn scale(&self, factor: f64) {
+        let seen = self.0.load(Ordering::Relaxed);
+        let mean = ((seen & MEAN_BITS) as f64 * factor) as u64;
+        // An answer that ends at this moment may be lost.
+        self.0.store((seen >> 48).min(FRESH) << 48 | mean.min(MEAN_BITS), Ordering::Relaxed);
     }
 
     fn add(&self, nanos: u64, remembered: u64) {
@@ -184,6 +201,8 @@ const MEAN_BITS: u64 = (1 << 48) - 1;
 /// Requests a mean is over, at most; and where the level changes, or only some are looked at.
 const REMEMBERED: u64 = 2_000;
 const REMEMBERED_FEW: u64 = 256;
+/// Answers that a mean counts as after prices have changed: of 32 it is off by a sixth where costs are exponential.
+const FRESH: u64 = 32;
 /// Levels of cheaper answers.
 const LEVELS: usize = 3;
 /// Requests from which on a method's own mean is better than that of all.

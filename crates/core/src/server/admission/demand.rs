@@ -80,6 +80,15 @@ impl Demand {
         }
     }
 
+    /// What was counted at prices that were wrong by this factor.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.rates = self.rates.map(|rate| rate * factor);
+        for tick in &mut self.recent {
+            tick.work = tick.work.map(|work| work * factor);
+            tick.squares = tick.squares.map(|square| square * factor * factor);
+        }
+    }
+
     /// In CPU seconds a second.
     pub(crate) fn rates(&self) -> [f64; 4] {
         self.rates

@@ -12,9 +12,11 @@ pub(crate) mod degrade;
 pub(crate) mod demand;
 pub(crate) mod limit;
 pub(crate) mod line;
+pub(crate) mod overpriced;
 pub(crate) mod queue;
 pub(crate) mod quota;
 pub(crate) mod rules;
+pub(crate) mod shadow;
 pub(crate) mod signals;
 mod snapshot;
 pub(crate) mod stuck;
@@ -29,6 +31,7 @@ use cutoff::{Controller, Reading};
 use degrade::Degrade;
 use demand::{Demand, Tick};
 use limit::Limit;
+use overpriced::Overpriced;
 use rules::{Mechanism, Spans, TICK};
 use signals::Signals;
 use stuck::Doing;
@@ -40,7 +43,7 @@ use super::counts::Totals;
 use super::gate::Gate;
 use crate::stats::decay;
 use crate::time::saturating_nanos;
-use crate::{Cutoff, Time};
+use crate::{Cutoff, Mode, Time};
 
 /// CPU used since some moment, as the driver counts it; what it cannot know it leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +70,7 @@ pub(crate) struct Governor {
     limit: Limit,
     degrade: Degrade,
     dearest: Dearest,
+    overpriced: Overpriced,
     /// What a refusal costs, in CPU seconds.
     overhead: f64,
     /// Refusals a second, of late.
@@ -92,6 +96,7 @@ impl Governor {
             limit: Limit::default(),
             degrade: Degrade::default(),
             dearest: Dearest::default(),
+            overpriced: Overpriced::default(),
             overhead: 0.0,
             refusals: 0.0,
             knows_processors: false,
@@ -150,19 +155,35 @@ impl Governor {
         self.demand.read(tick);
         self.demand_in_full.read(tick.in_full(&before, &totals));
         let idle = self.idle(seconds, spent_before, spent, waits);
+        let is_cutting = self.controller.value() > 0.0 && gate.rules().is_on(Mechanism::Cutoff) && !waits;
+        if let Some(factor) = self.overpriced.read(idle.filter(|_| is_cutting)) {
+            gate.costs().scale(factor);
+            self.demand.scale(factor);
+            self.demand_in_full.scale(factor);
+        }
         self.waited_before = waits;
         if let (Some(handlers), Some(idle)) = (difference(spent_before.handlers, spent.handlers), idle) {
             self.capacity.read(handlers / seconds, idle);
         }
         let capacity = self.capacity.get();
-        let refused = totals.overloaded().wrapping_sub(before.overloaded()) as f64;
+        let mut refused = totals.overloaded().wrapping_sub(before.overloaded()) as f64;
         let queue = queued(gate) / self.burst();
+        let mut idle = idle.unwrap_or(0.0);
+        if gate.rules().mode(Mechanism::Queue) == Mode::Observe {
+            // Decided as if the line stood there.
+            let most = capacity * seconds * 1e9;
+            idle = gate.shadow().drain(most) / most;
+            refused += totals.overloaded_observed().wrapping_sub(before.overloaded_observed()) as f64;
+            gate.shadow().set_pace(capacity, f64::from(gate.rules().slots()) * gate.costs().mean().unwrap_or(0) as f64);
+        } else {
+            gate.shadow().clear();
+        }
         let reading = Reading {
             tick,
             demand: &self.demand,
             capacity,
             queue,
-            idle: idle.unwrap_or(0.0),
+            idle,
             refusing: refused * self.overhead / (seconds * capacity),
         };
         if self.knows_processors {
@@ -261,8 +282,7 @@ impl Governor {
         rules.set_slots(if self.knows_processors { self.slots(dearest) } else { u32::MAX });
         rules.set_limit(self.limit.get(self.config.limit, self.config.limit_least));
         rules.set_spans(self.spans(dearest));
-        let level = if rules.is_on(Mechanism::Degrade) { self.degrade.level() } else { 0 };
-        rules.set_degrade(level);
+        rules.set_degrade(self.degrade.level());
     }
 }
 
@@ -276,8 +296,10 @@ fn doing(before: &Totals, now: &Totals) -> Doing {
 
 /// Nanoseconds of CPU that wait; where nobody stands in line, those beyond the slots would.
 fn queued(gate: &Gate) -> f64 {
-    if gate.rules().is_on(Mechanism::Queue) {
-        return gate.rules().queued() as f64;
+    match gate.rules().mode(Mechanism::Queue) {
+        Mode::On => return gate.rules().queued() as f64,
+        Mode::Observe => return gate.shadow().queued() as f64,
+        Mode::Off => {}
     }
     let beyond = gate.running().now().saturating_sub(gate.rules().slots());
     f64::from(beyond) * gate.costs().mean().unwrap_or(0) as f64

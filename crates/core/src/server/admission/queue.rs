@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::rules::{Mechanism, Rules, Spans};
 use crate::server::gate::Waiting;
 use crate::server::refusal::ServerRefusal;
-use crate::{Criticality, Time};
+use crate::{Criticality, Cutoff, Time};
 
 /// Requests that wait, and what is theirs.
 #[derive(Debug)]
@@ -162,19 +162,12 @@ impl<T> Queue<T> {
 
     /// Whether the work of some criticality and all above it is more than may wait of it.
     fn is_too_long(&self, rules: &Rules) -> bool {
-        let (cutoff, Spans { cut, burst, .. }) = (rules.cutoff(), rules.spans());
         let mut work = 0;
         // A criticality that fits is not refused for what is below it.
         let present = Criticality::ALL.into_iter().rev().filter(|class| !self.classes[class.index()].is_empty());
         present.into_iter().any(|class| {
             work += self.classes[class.index()].work;
-            let most = match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
-                (_, false, false) => burst.saturating_mul(2),
-                (0, ..) => burst,
-                (_, true, _) => cut,
-                (_, false, true) => cut / 5 * 3,
-            };
-            work > most
+            work > most_of(class, rules.cutoff(), rules)
         })
     }
 
@@ -203,6 +196,17 @@ impl<T> Queue<T> {
         let spares_lower = self.classes[..class].iter().all(Class::is_empty) && !rules.started_below(now, criticality);
         let is_late = is_too_old(now, &entry.waiting, rules) && spares_lower;
         Some((entry, is_late.then_some(ServerRefusal::WaitedTooLong)))
+    }
+}
+
+/// How much work of a criticality and all above it may wait at this cutoff, in nanoseconds of CPU.
+pub(crate) fn most_of(class: Criticality, cutoff: Cutoff, rules: &Rules) -> u64 {
+    let Spans { cut, burst, .. } = rules.spans();
+    match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
+        (_, false, false) => burst.saturating_mul(2),
+        (0, ..) => burst,
+        (_, true, _) => cut,
+        (_, false, true) => cut / 5 * 3,
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Rules {
     short: AtomicU32,
     dont_retry: AtomicU32,
     degrade: AtomicU32,
+    /// What the level would be if it were on.
+    degrade_observed: AtomicU32,
     hint_ttl: AtomicU32,
     age: AtomicU64,
     cut: AtomicU64,
@@ -67,6 +69,7 @@ impl Rules {
             short: AtomicU32::new(0),
             dont_retry: AtomicU32::new(0),
             degrade: AtomicU32::new(0),
+            degrade_observed: AtomicU32::new(0),
             hint_ttl: AtomicU32::new(0),
             age: AtomicU64::new(u64::MAX),
             cut: AtomicU64::new(u64::MAX),
@@ -156,7 +159,12 @@ impl Rules {
     }
 
     pub(crate) fn dont_retry(&self) -> bool {
-        self.dont_retry.load(Ordering::Relaxed) != 0 && self.is_on(Mechanism::Attempts)
+        self.dont_retry_observed() && self.is_on(Mechanism::Attempts)
+    }
+
+    /// What would be, if that were on.
+    pub(crate) fn dont_retry_observed(&self) -> bool {
+        self.dont_retry.load(Ordering::Relaxed) != 0
     }
 
     pub(crate) fn set_dont_retry(&self, dont: bool) {
@@ -168,8 +176,14 @@ impl Rules {
         self.degrade.load(Ordering::Relaxed) as u8
     }
 
+    pub(crate) fn degrade_observed(&self) -> u8 {
+        self.degrade_observed.load(Ordering::Relaxed) as u8
+    }
+
     pub(crate) fn set_degrade(&self, level: u8) {
-        self.degrade.store(u32::from(level), Ordering::Relaxed);
+        let on = if self.is_on(Mechanism::Degrade) { level } else { 0 };
+        self.degrade.store(u32::from(on), Ordering::Relaxed);
+        self.degrade_observed.store(u32::from(level), Ordering::Relaxed);
     }
 
     /// What clients may be told; nothing while hints are off.

@@ -42,8 +42,12 @@ pub struct AdmissionSnapshot {
     pub retries: Option<f64>,
     /// Whether clients are told not to retry.
     pub dont_retry: bool,
+    /// Whether they would be, if that were on.
+    pub dont_retry_observed: bool,
     /// How much cheaper answers should be, up to 3.
     pub degrade: u8,
+    /// How much cheaper they would be asked to be, if that were on.
+    pub degrade_observed: u8,
     /// Answers that were made cheaper.
     pub degraded: u64,
     /// What one request in a hundred costs at least.
@@ -62,6 +66,8 @@ pub struct AdmissionSnapshot {
     pub refused: [[u64; 4]; ServerRefusal::ALL.len()],
     /// Requests that would have been, by mechanisms that only observe.
     pub observed: [[u64; 4]; ServerRefusal::ALL.len()],
+    /// Requests that would have stood in line, where that only observes.
+    pub would_wait: [u64; 4],
 }
 
 impl Governor {
@@ -85,7 +91,9 @@ impl Governor {
             limit: Some(rules.limit()).filter(|limit| *limit != u32::MAX),
             retries: self.attempts.share(now),
             dont_retry: rules.dont_retry(),
+            dont_retry_observed: rules.dont_retry_observed(),
             degrade: rules.degrade(),
+            degrade_observed: rules.degrade_observed(),
             degraded: totals.degraded,
             dearest: self.dearest.quantile(0.99).map(Duration::from_nanos),
             cost: gate.costs().mean().map(Duration::from_nanos),
@@ -95,6 +103,7 @@ impl Governor {
             served: totals.served,
             refused: totals.refused,
             observed: totals.observed,
+            would_wait: totals.would_wait,
         }
     }
 }

@@ -31,10 +31,11 @@ type Family<T> = (&'static str, &'static str, fn(&AdmissionState) -> &T);
 
 /// What has become of requests.
 pub(super) fn of_requests(text: &mut Text, servers: &Servers<'_>) {
-    let families: [Family<ByName<u64>>; 3] = [
+    let families: [Family<ByName<u64>>; 4] = [
         ("asked", "Requests that came, by criticality.", |now| &now.asked),
         ("held", "Requests that clients held back, by criticality.", |now| &now.held),
         ("served", "Requests that were served, by criticality.", |now| &now.served),
+        ("observed_waits", "Requests that would have stood in line, were there one.", |now| &now.would_wait),
     ];
     for (name, help, counts) in families {
         text.counter(&format!("evenkeel_server_{name}_total"), help);
@@ -188,7 +189,7 @@ const CUTOFF: [Gauge; 2] = [
     ("cutoff_observed", "What would be refused, were everything on.", |now| Some(now.cutoff_observed)),
 ];
 
-const LEVELS: [Gauge; 11] = [
+const LEVELS: [Gauge; 13] = [
     ("capacity_cpu", "CPU seconds a second that handlers can have.", |now| now.capacity_cpu),
     ("critical_demand_ratio", "Demand of CRITICAL_PLUS and CRITICAL over capacity.", |now| now.critical_demand),
     ("capacity_trim_ratio", "How much of the capacity is handed out.", |now| now.trim),
@@ -198,8 +199,12 @@ const LEVELS: [Gauge; 11] = [
     ("queued_cpu_seconds", "CPU that requests in line are expected to cost.", |now| Some(now.queued_s)),
     ("in_flight_limit", "Requests in flight, at most; absent before it is known.", |now| Some(now.limit?.into())),
     ("degrade_level", "How much cheaper answers should be, from 0 to 3.", |now| Some(now.degrade.into())),
+    ("degrade_level_observed", "What that would be if it were on.", |now| Some(now.degrade_observed.into())),
     ("retries_ratio", "Retries as a share of requests; absent where there are too few.", |now| now.retries),
     ("dont_retry", "1 while clients are told not to retry.", |now| Some(f64::from(u8::from(now.dont_retry)))),
+    ("dont_retry_observed", "1 while they would be, if that were on.", |now| {
+        Some(f64::from(u8::from(now.dont_retry_observed)))
+    }),
 ];
 
 const RATES: [Gauge; 3] = [

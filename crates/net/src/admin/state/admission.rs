@@ -43,7 +43,10 @@ pub(crate) struct AdmissionState {
     pub(crate) limit: Option<u32>,
     pub(crate) retries: Option<f64>,
     pub(crate) dont_retry: bool,
+    /// What both would be, were they on.
+    pub(crate) dont_retry_observed: bool,
     pub(crate) degrade: u8,
+    pub(crate) degrade_observed: u8,
     pub(crate) degraded: u64,
     pub(crate) cost: CostState,
     pub(crate) asked: ByName<u64>,
@@ -52,6 +55,8 @@ pub(crate) struct AdmissionState {
     /// By reason and criticality.
     pub(crate) refused: ByName<ByName<u64>>,
     pub(crate) observed: ByName<ByName<u64>>,
+    /// Would have stood in line, were there one.
+    pub(crate) would_wait: ByName<u64>,
     pub(crate) disbelieved: Counts,
     /// Those that cost most, dearest first.
     pub(crate) methods: Vec<SpenderState>,
@@ -142,7 +147,9 @@ impl AdmissionState {
             limit: now.limit,
             retries: finite(now.retries),
             dont_retry: now.dont_retry,
+            dont_retry_observed: now.dont_retry_observed,
             degrade: now.degrade,
+            degrade_observed: now.degrade_observed,
             degraded: now.degraded,
             cost: CostState::new(look),
             asked: by_criticality(now.asked),
@@ -150,6 +157,7 @@ impl AdmissionState {
             served: by_criticality(now.served),
             refused: by_reason(now.refused),
             observed: by_reason(now.observed),
+            would_wait: by_criticality(now.would_wait),
             disbelieved: disbelieved(identities),
             methods: look.methods.iter().map(SpenderState::from).collect(),
             customers: look.customers.iter().map(SpenderState::from).collect(),

@@ -1,0 +1,102 @@
+//! The line that would stand in front of the handlers, were it on: for observing, where nobody waits.
+//!
+//! Work that came and would have been let in, less what the task can do meanwhile; the highest criticality is done first.
+//! What would not have fitted, or not in time, is counted and taken out again. So the cutoff is decided as if it were in
+//! force, though the line has no end and those in it are not in order.
+
+use std::time::Duration;
+
+use super::queue::most_of;
+use super::rules::Rules;
+use crate::server::refusal::ServerRefusal;
+use crate::sync::{AtomicU64, Ordering};
+use crate::{Criticality, RequestMeta, Time};
+
+/// Nanoseconds of CPU that would be under way or waiting, by criticality.
+#[derive(Debug, Default)]
+pub(crate) struct Shadow {
+    work: [AtomicU64; 4],
+    /// CPU that the task can do in a microsecond, in nanoseconds.
+    pace: AtomicU64,
+    /// What of it would be running.
+    running: AtomicU64,
+}
+
+/// What would have become of a request, or of one that it drives out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Starts,
+    Waits,
+    Refused(ServerRefusal, Criticality),
+}
+
+impl Shadow {
+    /// One more that would be let in as far as the line.
+    pub(crate) fn enter(&self, now: Time, meta: &RequestMeta, work: u64, rules: &Rules) -> Fate {
+        let class = meta.criticality.index();
+        let cutoff = rules.cutoff_observed();
+        let each: [u64; 4] = std::array::from_fn(|class| self.work[class].load(Ordering::Relaxed));
+        // While nothing is cut all stand in one line.
+        let before = if cutoff.bits() == 0 { 0 } else { class };
+        let ahead = each[before..].iter().sum::<u64>().saturating_sub(self.running.load(Ordering::Relaxed));
+        if ahead == 0 {
+            self.work[class].fetch_add(work, Ordering::Relaxed);
+            return Fate::Starts;
+        }
+        let micros = ahead / self.pace.load(Ordering::Relaxed).max(1);
+        if meta.deadline <= now + Duration::from_micros(micros) {
+            return Fate::Refused(ServerRefusal::TooLate, meta.criticality);
+        }
+        self.work[class].fetch_add(work, Ordering::Relaxed);
+        let mut above = 0;
+        let is_too_long = Criticality::ALL.into_iter().rev().any(|one| {
+            above += each[one.index()] + if one.index() == class { work } else { 0 };
+            above > most_of(one, cutoff, rules)
+        });
+        let lowest = Criticality::ALL.into_iter().find(|one| one.index() == class || each[one.index()] >= work);
+        match lowest.filter(|_| is_too_long) {
+            Some(lowest) => {
+                self.take(lowest.index(), work);
+                Fate::Refused(ServerRefusal::QueueFull, lowest)
+            }
+            None => Fate::Waits,
+        }
+    }
+
+    /// Time has passed in which the task can have done so much; what it would not have used of it. In nanoseconds of CPU.
+    pub(crate) fn drain(&self, done: f64) -> f64 {
+        let mut left = done as u64;
+        for class in (0..4).rev() {
+            left -= self.take(class, left);
+        }
+        left as f64
+    }
+
+    /// What would wait.
+    pub(crate) fn queued(&self) -> u64 {
+        let all: u64 = self.work.iter().map(|work| work.load(Ordering::Relaxed)).sum();
+        all.saturating_sub(self.running.load(Ordering::Relaxed))
+    }
+
+    /// CPU seconds of handlers in a second, and nanoseconds of them that run at once.
+    pub(crate) fn set_pace(&self, capacity: f64, running: f64) {
+        self.pace.store((capacity * 1e3) as u64, Ordering::Relaxed);
+        self.running.store(running as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.work.iter().for_each(|work| work.store(0, Ordering::Relaxed));
+    }
+
+    /// As much of it as there is; says how much that was.
+    fn take(&self, class: usize, wanted: u64) -> u64 {
+        let mut seen = self.work[class].load(Ordering::Relaxed);
+        loop {
+            let left = seen.saturating_sub(wanted);
+            match self.work[class].compare_exchange_weak(seen, left, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return seen - left,
+                Err(now) => seen = now,
+            }
+        }
+    }
+}
