@@ -53,6 +53,11 @@ fn the_published_pictures_are_drawn() {
 }
 
 #[test]
+fn hedges_cut_the_tail_within_the_budget_and_stop_under_overload() {
+    assert_goals(&["hedge"]);
+}
+
+#[test]
 fn retries_grow_load_by_a_tenth_through_any_layers_and_keep_nothing_down() {
     assert_goals(&["figure-21-1", "retry-layers", "metastable"]);
 }

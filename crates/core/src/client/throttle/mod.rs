@@ -134,19 +134,7 @@ impl Throttle {
     pub(crate) fn thins(&self, settings: &Settings, now: Time, meta: &RequestMeta) -> bool {
         let tally = self.find(meta.customer).map(|levels| &levels[meta.criticality.index()]);
         settings.local != Mode::Off
-            && tally.is_some_and(|tally| tally.has_refused() && self.excess(tally, settings, now).is_some())
-    }
-
-    /// Requests of the window, and how many of them are too many, if some are.
-    fn excess(&self, tally: &Tally, settings: &Settings, now: Time) -> Option<(f64, f64)> {
-        let bucket = settings.bucket(now);
-        if !tally.has_refused_lately(bucket) {
-            return None;
-        }
-        let into = (now.nanos() % settings.bucket_nanos) as f64 / settings.bucket_nanos as f64;
-        let (requests, accepts) = tally.sums(bucket, into);
-        let excess = requests - settings.k * accepts;
-        (requests >= settings.least && excess > 0.0).then_some((requests, excess))
+            && tally.is_some_and(|tally| tally.has_refused() && excess(tally, settings, now).is_some())
     }
 
     #[cold]
@@ -158,7 +146,7 @@ impl Throttle {
         level: Criticality,
         rng: &mut Rng,
     ) -> Result<(), Refusal> {
-        match self.excess(tally, settings, now) {
+        match excess(tally, settings, now) {
             Some((requests, excess)) if rng.unit() * (requests + 1.0) < excess => {}
             _ => return Ok(()),
         }
@@ -242,6 +230,18 @@ impl Throttle {
             other => self.customers[place(other)].get_or_init(Box::default),
         }
     }
+}
+
+/// Requests of the window, and how many of them are too many, if some are.
+fn excess(tally: &Tally, settings: &Settings, now: Time) -> Option<(f64, f64)> {
+    let bucket = settings.bucket(now);
+    if !tally.has_refused_lately(bucket) {
+        return None;
+    }
+    let into = (now.nanos() % settings.bucket_nanos) as f64 / settings.bucket_nanos as f64;
+    let (requests, accepts) = tally.sums(bucket, into);
+    let excess = requests - settings.k * accepts;
+    (requests >= settings.least && excess > 0.0).then_some((requests, excess))
 }
 
 /// Of a customer that is somebody in particular.
