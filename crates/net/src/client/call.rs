@@ -16,19 +16,48 @@ use super::hedge;
 use super::replay::SentBody;
 use super::sender::{Answer, Failure, Sender};
 use super::sending::{Sending, complete_uri, kind_of};
-use super::{Published, Shared};
+use super::{Clusters, Published, Shared, local};
 use crate::body::{BoxBody, BoxError};
 use crate::context::{Context, Resolved, resolve};
 use crate::wire::headers;
 
 type Response = http::Response<CountedBody>;
 
+/// Which channel an attempt goes through: a retry is dealt like a new request (B12), to another cluster if it is its turn.
+pub(super) enum Route<'a> {
+    One(&'a Arc<Shared>),
+    Among(&'a Clusters),
+}
+
+impl<'a> Route<'a> {
+    fn next(&self) -> &'a Arc<Shared> {
+        match self {
+            Route::One(shared) => shared,
+            Route::Among(clusters) => clusters.choose(),
+        }
+    }
+}
+
+/// The same as [`call`], with errors as gRPC says them where that is what was asked for.
+pub(super) async fn answer(
+    route: Route<'_>,
+    request: http::Request<BoxBody>,
+    scope: Option<&Context>,
+) -> Result<Response, CallError> {
+    let is_grpc = headers::is_grpc(request.headers());
+    match call(route, request, scope).await {
+        Err(error) if is_grpc => Ok(local::answer(&error)),
+        answered => answered,
+    }
+}
+
 /// Sends a request to a backend of the picker's choice, and to another one where core says so.
-pub(super) async fn call(
-    shared: &Arc<Shared>,
+async fn call(
+    route: Route<'_>,
     mut request: http::Request<BoxBody>,
     scope: Option<&Context>,
 ) -> Result<Response, CallError> {
+    let mut shared = route.next();
     complete_uri(shared, request.uri_mut())?;
     let now = Instant::now();
     let draw = || shared.seat.with(shared, |_, rng| Lot::draw(rng));
@@ -37,12 +66,14 @@ pub(super) async fn call(
         return Err(CallError::BadRequest(BAD_CUSTOMER));
     }
     let (deadline, is_head) = (context.deadline, request.method() == http::Method::HEAD);
-    let customer = shared.customers.number(context.customer.as_ref());
-    let first = context.meta(shared.clock, kind_of(&request), customer);
+    let kind = kind_of(&request);
     let (mut request, sending) = Sending::new(request, shared.replay_most, deadline);
-    let walk = Walk { shared, context: &context, first, sending: &sending };
     let (mut tries, mut before, mut connected_until) = (Tries::default(), None, None);
     loop {
+        // Each channel has a clock and numbers of its own.
+        let customer = shared.customers.number(context.customer.as_ref());
+        let first = context.meta(shared.clock, kind, customer);
+        let walk = Walk { shared, context: &context, first, sending: &sending };
         let begun = match walk.begin(&tries) {
             // One that has an answer already does not wait for a connection to get another.
             Err(Refusal::Waking) if before.is_none() => {
@@ -80,6 +111,7 @@ pub(super) async fn call(
         if fate.outcome != Outcome::Unsent {
             before = Some((end, fate.outcome));
         }
+        shared = route.next();
     }
 }
 

@@ -1,7 +1,7 @@
 //! A service in several clusters, nearest first (B19): one channel for each, and core's `Spill` above them.
 //!
 //! One task asks the channels' drivers what they read, a few times a second, and publishes the shares that core decides.
-//! A request looks at these and goes through one of the channels as if there were no other.
+//! A request looks at these and goes through one of the channels as if there were no other; so does each further attempt.
 
 use std::fmt;
 use std::future::Future;
@@ -16,10 +16,12 @@ use evenkeel_core::client::{ClusterSnapshot, ClustersConfig, Reading, Shares, Sp
 use evenkeel_core::{InvalidConfig, Rng};
 use tokio::sync::{mpsc, oneshot};
 
+use super::call::{self, Route};
 use super::driver::Event;
-use super::{CallError, Channel, ConnectError, CountedBody, process_seed};
-use crate::body::BoxError;
+use super::{CallError, Channel, ConnectError, CountedBody, Shared as ChannelShared, process_seed};
+use crate::body::{BoxError, boxed};
 use crate::clock::Clock;
+use crate::context::Context;
 
 /// A cheap-to-clone [`tower_service::Service`] over the clusters of one service.
 ///
@@ -97,14 +99,14 @@ impl Clusters {
         wait.await.unwrap_or(Ok(()))
     }
 
-    /// The channel for the next request of this thread. Where no cluster has anybody the nearest says why.
-    fn choose(&self) -> &Channel {
+    /// What the next attempt of this thread goes through. Where no cluster has anybody the nearest says why.
+    pub(super) fn choose(&self) -> &Arc<ChannelShared> {
         let channels = &self.shared.channels;
         let home = &channels[0].handle.shared;
         let shares = self.shared.shares.load();
         let is_usable = |cluster: usize| channels[cluster].is_usable();
         let chosen = home.seat.with_shares(home, |local, rng| shares.pick(local, is_usable, rng));
-        &channels[chosen.unwrap_or(0)]
+        &channels[chosen.unwrap_or(0)].handle.shared
     }
 }
 
@@ -191,7 +193,10 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        self.choose().clone().call(request)
+        let (clusters, request) = (self.clone(), request.map(boxed));
+        // Read where the call is made, which may not be where it is waited for.
+        let scope = Context::current();
+        Box::pin(async move { call::answer(Route::Among(&clusters), request, scope.as_ref()).await })
     }
 }
 

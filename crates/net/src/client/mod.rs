@@ -48,7 +48,7 @@ pub use tcp::Tcp;
 use crate::body::{BoxError, boxed};
 use crate::clock::Clock;
 use crate::context::{Context, Defaults};
-use crate::wire::headers;
+use call::Route;
 use customers::Customers;
 use driver::{Driver, Event};
 use link::LinkSettings;
@@ -228,13 +228,7 @@ where
         let request = request.map(boxed);
         // Read where the call is made, which may not be where it is waited for.
         let scope = Context::current();
-        let is_grpc = headers::is_grpc(request.headers());
-        Box::pin(async move {
-            match call::call(&handle.shared, request, scope.as_ref()).await {
-                Err(error) if is_grpc => Ok(local::answer(&error)),
-                answered => answered,
-            }
-        })
+        Box::pin(async move { call::answer(Route::One(&handle.shared), request, scope.as_ref()).await })
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::admin::Admin;
 use evenkeel::body::empty;
-use evenkeel::client::{Clusters, ClustersConfig};
-use evenkeel::{Channel, Server};
+use evenkeel::client::{Clusters, ClustersConfig, Fixed, Tcp};
+use evenkeel::{Channel, ChannelConfig, Server};
 use evenkeel_core::Mode;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -94,6 +94,36 @@ async fn a_nearest_cluster_that_fails_loses_its_requests_to_the_next_and_gets_th
         fifty(&mut clusters).await == 50 && far.got() == 0
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_retry_is_dealt_like_a_new_request_and_not_kept_where_the_first_one_failed() {
+    let (near, far) = (Cluster::start().await, Cluster::start().await);
+    let mut settings = ChannelConfig::default();
+    // What fails in a test is much of what is sent.
+    (settings.client.retry.share, settings.client.retry.wait) = (4.0, Duration::from_millis(1));
+    let channel = |cluster: &Cluster| {
+        let addresses = Fixed::new(cluster.addresses.iter().copied());
+        Channel::with(settings.clone(), Tcp, "service", addresses).unwrap().usable()
+    };
+    let channels = [("near", channel(&near).await.unwrap()), ("far", channel(&far).await.unwrap())];
+    let config = ClustersConfig { period: Duration::from_millis(50), ..ClustersConfig::default() };
+    let mut clusters = Clusters::new(config, channels).unwrap();
+    near.fails.store(true, Ordering::Relaxed);
+    until("nearly all go to the other", async || {
+        fifty(&mut clusters).await;
+        clusters.snapshot().await.unwrap()[0].1.in_force < 0.1
+    })
+    .await;
+
+    near.got();
+    let mut served = 0;
+    for _ in 0..6 {
+        served += fifty(&mut clusters).await;
+    }
+
+    assert_eq!(served, 300);
+    assert!(near.got() >= 1, "a trickle tells when it has healed");
 }
 
 #[tokio::test]
