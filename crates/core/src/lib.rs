@@ -78,6 +78,6 @@ pub use rng::Rng;
 pub use server::{Gate, Server, ServerConfig};
 pub use snapshot::{
     BackendSnapshot, CheckCounts, CheckedBy, ClientSnapshot, LinkState, RefusalCounts, RetryCounts, ServerSnapshot,
-    ThrottleCounts,
+    ThrottleCounts, WatchCounts,
 };
 pub use time::Time;

@@ -34,6 +34,8 @@ pub struct ClientSnapshot {
     pub checks: CheckCounts,
     /// Backends that were left out because they fail where others do not.
     pub ejected: EjectCounts,
+    /// What the policy that only watches would have done, if there is one.
+    pub observed_policy: Option<WatchCounts>,
     /// The members and those who stand in, most preferred first.
     pub backends: Vec<BackendSnapshot>,
 }
@@ -75,6 +77,19 @@ pub struct BackendSnapshot {
     pub held: u64,
     /// Until when it is left out because it fails where others do not, if it is; or would be.
     pub out_until: Option<Time>,
+    /// Requests that a policy that only watches would have sent there, if there is one.
+    pub observed_picks: Option<u64>,
+}
+
+/// What a policy that only watches would have picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// Its name.
+    pub policy: &'static str,
+    /// Requests it looked at.
+    pub picks: u64,
+    /// Those of them that it would have sent elsewhere; among equals that is whose turn it is.
+    pub differing: u64,
 }
 
 /// What a client's throttle (B7) refused, in the order of [`Criticality::ALL`](crate::Criticality::ALL).

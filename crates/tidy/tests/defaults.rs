@@ -66,8 +66,21 @@ fn check(table: &str, code: &BTreeMap<&'static str, String>) -> Vec<Finding> {
 
 /// Every field by name: a field that is added does not compile until it is listed here.
 fn defaults() -> BTreeMap<&'static str, String> {
-    let ClientConfig { subset, policy, pick, flow, errors, eject, backoff, idle, checks, probes, throttle, retry } =
-        ClientConfig::default();
+    let ClientConfig {
+        subset,
+        policy,
+        observe_policy,
+        pick,
+        flow,
+        errors,
+        eject,
+        backoff,
+        idle,
+        checks,
+        probes,
+        throttle,
+        retry,
+    } = ClientConfig::default();
     let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
     let FlowConfig { active_max, streams_max } = flow;
     let ErrorsConfig { half_life } = errors;
@@ -82,6 +95,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
     let none = |is_none: bool| if is_none { "none".to_owned() } else { "some".to_owned() };
     let mut settings = BTreeMap::from([
         ("client.policy", policy.to_string()),
+        ("client.observe_policy", none(observe_policy.is_none())),
         ("client.least_loaded.scan_max", SCAN_MAX.to_string()),
         ("client.least_loaded.window", WINDOW.to_string()),
         ("client.subset.size", size.to_string()),

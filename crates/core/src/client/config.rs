@@ -26,6 +26,9 @@ pub struct ClientConfig {
     pub subset: SubsetConfig,
     /// Who of them gets the next request. Default `level`.
     pub policy: PolicyName,
+    /// Another one whose picks are computed and counted for each request, and change nothing. Costs as much as it would to
+    /// decide. Default: none.
+    pub observe_policy: Option<PolicyName>,
     /// Settings of the policies that have some.
     pub pick: PickConfig,
     /// How much one backend may have in flight from this client.

@@ -26,6 +26,7 @@ mod probes;
 mod roster;
 pub mod subset;
 mod vigil;
+mod watching;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -54,6 +55,7 @@ use pick::Policy;
 use probes::ProbeBudget;
 use roster::{Roster, Told};
 use subset::{Algorithm, ClientIdentity, Dealer};
+use watching::Watching;
 
 /// What the driver must do; drained after every call into the brain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +128,9 @@ pub struct Client {
     /// Handed in, so that no change of settings replaces it.
     is_custom_policy: bool,
     refit_at: Option<Time>,
+    /// A policy that decides nothing.
+    watching: Option<Watching>,
+    watching_refit_at: Option<Time>,
     actions: VecDeque<Action>,
     generation: u64,
     changed: bool,
@@ -167,6 +172,8 @@ impl Client {
             refit_at: policy.refit_period().map(|period| now + period),
             policy,
             is_custom_policy,
+            watching: watching_of(&config),
+            watching_refit_at: Some(now),
             config,
             actions: VecDeque::new(),
             // Drawn, so that a thread that serves two clients cannot take one's picker for the other's.
@@ -256,6 +263,7 @@ impl Client {
         self.on_clock(now);
         let stays = self.is_custom_policy || (config.policy, &config.pick) == (self.config.policy, &self.config.pick);
         let policy = if stays { Arc::clone(&self.policy) } else { config.policy.build(&config.pick) };
+        let watches = (config.observe_policy, &config.pick) == (self.config.observe_policy, &self.config.pick);
         let before = std::mem::replace(&mut self.config, config);
         if let Err(error) = self.handle_backends(now, self.backends.clone()) {
             self.config = before;
@@ -272,6 +280,9 @@ impl Client {
         }
         self.refit_at = policy.refit_period().map(|period| self.now + period);
         self.policy = policy;
+        if !watches {
+            (self.watching, self.watching_refit_at) = (watching_of(&self.config), Some(self.now));
+        }
         self.changed = true;
         Ok(())
     }
@@ -301,24 +312,43 @@ impl Client {
 
     /// When to call [`Client::handle_timeout`], if something is to happen by itself.
     pub fn poll_timeout(&self) -> Option<Time> {
-        [self.roster.next_timeout(), self.refit_at, self.ejection.next_timeout()].into_iter().flatten().min()
+        let watching = self.watching_refit_at.filter(|_| self.watching.is_some());
+        [self.roster.next_timeout(), self.refit_at, self.ejection.next_timeout(), watching].into_iter().flatten().min()
     }
 
     /// A new picker, if anything changed since the last one; the driver publishes it to all threads. Takes time in
     /// proportion to the subset, so after many events at once it is enough to ask once.
     pub fn poll_picker(&mut self) -> Option<Arc<Picker>> {
-        if !std::mem::take(&mut self.changed) {
+        let is_watching_due = self.watching.is_some() && self.watching_refit_at.is_some_and(|at| at <= self.now);
+        if !self.changed && !is_watching_due {
             return None;
         }
+        // Who only watches must not make the other one learn more often.
+        let decides_anew = std::mem::take(&mut self.changed);
         self.generation = self.generation.wrapping_add(1);
         self.ejects = self.applies_ejection();
         let mut picker = self.picker();
         let among = picker.candidates_for(&NO_REQUEST);
-        if let Some(successor) = self.policy.refit(self.now, &among, &mut self.rng) {
+        let refit = |rng: &mut Rng| self.policy.refit(self.now, &among, rng);
+        if let Some(successor) = Some(&mut self.rng).filter(|_| decides_anew).and_then(refit) {
             self.policy = Arc::clone(&successor);
             picker.policy = successor;
         }
+        self.refit_watching(&mut picker);
         Some(Arc::new(picker))
+    }
+
+    /// What only watches learns from the same.
+    fn refit_watching(&mut self, picker: &mut Picker) {
+        let Some(watching) = &mut self.watching else { return };
+        let among = picker.candidates_for(&NO_REQUEST);
+        // Chance of its own, so that the one that decides draws what it would have drawn.
+        if let Some(successor) = watching.policy.refit(self.now, &among, &mut Rng::from_seed(self.generation)) {
+            watching.policy = successor;
+        }
+        self.watching_refit_at = watching.policy.refit_period().map(|period| self.now + period);
+        watching.tally.make(&picker.candidates);
+        picker.watching = Some(watching.clone());
     }
 
     /// Everything people and metrics may want to know, as plain data.
@@ -331,7 +361,14 @@ impl Client {
             let snapshot = self.roster.snapshot_of(now, backend, member, weight, picker.forgetting);
             let out_until = self.ejection.out_until(backend);
             let is_left_out = self.ejects && out_until.is_some() && snapshot.state == BackendState::Healthy;
-            BackendSnapshot { out_until, why: if is_left_out { LEFT_OUT } else { snapshot.why }, ..snapshot }
+            let tally = self.watching.as_ref().map(|watching| &watching.tally);
+            let observed_picks = tally.map(|tally| tally.picks_of(member.slot, backend));
+            BackendSnapshot {
+                observed_picks,
+                out_until,
+                why: if is_left_out { LEFT_OUT } else { snapshot.why },
+                ..snapshot
+            }
         });
         ClientSnapshot {
             policy: self.policy.name(),
@@ -346,6 +383,7 @@ impl Client {
             retries: self.roster.slots().retries.counts(&picker.retrying, now),
             checks: self.roster.check_counts(),
             ejected: self.ejection.counts(),
+            observed_policy: self.watching.as_ref().map(|one| one.tally.counts(one.policy.name())),
             backends: backends.collect::<Vec<BackendSnapshot>>(),
         }
     }
@@ -408,6 +446,7 @@ impl Client {
             awake,
             waking_since: self.roster.waking_since(),
             policy: Arc::clone(&self.policy),
+            watching: self.watching.clone(),
             limits: Limits { active_max: flow.active_max, streams_max: flow.streams_max },
             forgetting: Forgetting::new(self.config.errors.half_life, flow.active_max),
             throttling: (&self.config.throttle).into(),
@@ -447,10 +486,15 @@ impl Client {
             self.roster.slots().throttle.hints.forget_all();
             self.roster.slots().retries.forget();
             self.refit_at = self.refit_at.map(|at| at.moved(self.now, now));
+            self.watching_refit_at = self.watching_refit_at.map(|at| at.moved(self.now, now));
             self.now = now;
         }
         self.now = self.now.max(now);
     }
+}
+
+fn watching_of(config: &ClientConfig) -> Option<Watching> {
+    config.observe_policy.map(|name| Watching::new(name.build(&config.pick)))
 }
 
 /// What a policy sees where it is not asked for a request.

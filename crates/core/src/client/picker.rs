@@ -14,6 +14,7 @@ use super::refusal::Refusal;
 use super::retry::{Settings as Retrying, Tries};
 use super::slots::{Slot, Slots};
 use super::throttle::{Half, Settings};
+use super::watching::Watching;
 use crate::{Criticality, CustomerId, Hint, Kind, LoadReport, Mode, Outcome, RequestMeta, Rng, Time};
 
 /// A usable backend and where it is counted.
@@ -38,6 +39,8 @@ pub struct Picker {
     /// When the last of those began that are being connected again and are no candidates.
     pub(crate) waking_since: Option<Time>,
     pub(crate) policy: Arc<dyn Policy>,
+    /// Another one that decides nothing.
+    pub(crate) watching: Option<Watching>,
     pub(crate) limits: Limits,
     pub(crate) forgetting: Forgetting,
     pub(crate) throttling: Settings,
@@ -105,6 +108,9 @@ impl Picker {
         self.slots.throttle.admit(&self.throttling, now, meta, rng)?;
         let among = self.candidates_for(meta);
         let mut first = self.policy.pick(now, &among, local, rng);
+        if let Some(watching) = &self.watching {
+            watching.look(now, &among, local, first);
+        }
         // Rare: it is connected to for the next ones, and this request goes to one that stands ready.
         let inactive = first.take_if(|picked| *picked >= self.awake);
         let wakes = inactive.is_some_and(|inactive| self.want(inactive));
@@ -396,6 +402,8 @@ pub struct Local {
     cursor: Option<u32>,
     /// Which round it is, for policies in which not everybody has a turn in every one.
     round: u32,
+    /// The same two of a policy that only watches.
+    watcher: (Option<u32>, u32),
     /// What was seen when every candidate was full, for each kind.
     all_full: [Option<AllFull>; 2],
 }
@@ -439,6 +447,15 @@ impl Local {
     #[inline]
     pub fn took_turn(&mut self, position: usize, round: u32) {
         (self.cursor, self.round) = (Some(position as u32 + 1), round);
+    }
+
+    /// What a policy that only watches remembers.
+    pub(super) fn watcher(&self) -> Local {
+        Local { cursor: self.watcher.0, round: self.watcher.1, ..Local::default() }
+    }
+
+    pub(super) fn keep_watcher(&mut self, watcher: &Local) {
+        self.watcher = (watcher.cursor, watcher.round);
     }
 
     /// Whether this thread saw all full a moment ago and no full one has got room since.

@@ -372,3 +372,50 @@ fn names_are_fixed_and_each_is_a_policy() {
     }
     assert!("fastest".parse::<PolicyName>().unwrap_err().to_string().contains("round_robin, least_loaded"));
 }
+
+#[test]
+fn a_policy_that_only_watches_counts_what_it_would_do_and_changes_nothing() {
+    for (decides, watches) in PolicyName::ALL.into_iter().flat_map(|one| PolicyName::ALL.map(|other| (one, other))) {
+        let mut both = [None, Some(watches)].map(|observe_policy| {
+            let mut settings = config(decides);
+            settings.observe_policy = observe_policy;
+            Fixture::new(settings, 5, 7)
+        });
+        for step in 0..500_u64 {
+            let now = NOW + Duration::from_millis(20 * step);
+            let picked = both.each_mut().map(|fixture| {
+                // Backend 0 is at its most loaded, and fails at times.
+                for number in 0..5 {
+                    let in_flight = if number == 0 { 30 } else { 2 };
+                    let report = LoadReport {
+                        in_flight: Some(in_flight),
+                        runnable: Some(f64::from(in_flight)),
+                        utilization: Some(if number == 0 { 0.9 } else { 0.5 }),
+                        qps: Some(100.0),
+                        ..LoadReport::default()
+                    };
+                    fixture.client.handle_report(now, id(number), &report);
+                }
+                if fixture.client.poll_timeout().is_some_and(|at| at <= now) {
+                    fixture.client.handle_timeout(now);
+                    while fixture.client.poll_action().is_some() {}
+                }
+                fixture.refresh();
+                let ticket = fixture.begin(now).unwrap();
+                let backend = ticket.backend();
+                fixture.picker.finish(now, ticket, Outcome::Served, None);
+                backend
+            });
+            assert_eq!(picked[0], picked[1], "{decides} watched by {watches}, step {step}");
+        }
+        let [without, with] = both.each_ref().map(|fixture| fixture.client.snapshot(NOW + Duration::from_secs(10)));
+        assert!(without.observed_policy.is_none() && without.backends.iter().all(|one| one.observed_picks.is_none()));
+        let counts = with.observed_policy.unwrap();
+        let by_backend: u64 = with.backends.iter().filter_map(|one| one.observed_picks).sum();
+        assert_eq!((counts.policy, counts.picks, by_backend), (watches.as_str(), 500, 500));
+        if watches == PolicyName::Level {
+            let busy = with.backends.iter().find(|one| one.backend == id(0)).unwrap();
+            assert!(busy.observed_picks < Some(50), "{decides}: {busy:?}");
+        }
+    }
+}

@@ -269,6 +269,7 @@ impl Roster {
             cutoff,
             held,
             out_until: None,
+            observed_picks: None,
         }
     }
 

@@ -57,6 +57,28 @@ pub(super) fn of_channels(text: &mut Text, channels: &[(Labels<'_>, &ChannelStat
     text.each(channels, |channel| Some(channel.subset.size as f64));
 }
 
+/// What a policy that only watches would have done.
+pub(super) fn of_observed_policy(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
+    let observed = || channels.iter().filter_map(|(labels, one)| Some((labels, one, one.observed_policy.as_ref()?)));
+    text.counter(
+        "evenkeel_client_observed_policy_differs_total",
+        "Requests that the observed policy would have sent elsewhere.",
+    );
+    for (labels, _, observed) in observed() {
+        text.sample_with(labels, &[("policy", observed.policy)], observed.differing as f64);
+    }
+    text.counter(
+        "evenkeel_client_observed_policy_picks_total",
+        "Requests that the observed policy would have sent to a backend.",
+    );
+    for (labels, channel, observed) in observed() {
+        for backend in &channel.backends {
+            let own = [("policy", observed.policy), ("backend", backend.name.as_str())];
+            text.sample_with(labels, &own, backend.observed_picks.unwrap_or(0) as f64);
+        }
+    }
+}
+
 pub(super) fn of_retries(text: &mut Text, channels: &[(Labels<'_>, &ChannelState)]) {
     text.counter("evenkeel_client_retries_total", "Attempts beyond the first, or that would have been made, by cause.");
     for (labels, channel) in channels {

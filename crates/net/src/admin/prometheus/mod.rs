@@ -21,6 +21,7 @@ pub(crate) fn encode(state: &State) -> String {
     text.gauge("evenkeel_uptime_seconds", "Since the admin address was set up.").sample(&[], state.uptime_s);
     let channels: Vec<(Labels<'_>, &ChannelState)> = channel_labels(&state.channels);
     channel::of_channels(&mut text, &channels);
+    channel::of_observed_policy(&mut text, &channels);
     channel::of_retries(&mut text, &channels);
     channel::of_checks(&mut text, &channels);
     channel::of_sockets(&mut text, &state.channels);

@@ -6,7 +6,7 @@ use evenkeel_core::client::EjectCounts;
 use evenkeel_core::stats::Spread;
 use evenkeel_core::{
     BackendSnapshot, BackendState, Cause, CheckCounts, ClientSnapshot, Criticality, Cutoff, LinkState, Mode, Outcome,
-    Refusal, RetryCounts, Stop, ThrottleCounts, Time,
+    Refusal, RetryCounts, Stop, ThrottleCounts, Time, WatchCounts,
 };
 use serde::Serialize;
 
@@ -17,6 +17,8 @@ use crate::client::{ChannelSnapshot, Dropped, EndpointSnapshot};
 pub(crate) struct ChannelState {
     pub(crate) service: String,
     pub(crate) policy: &'static str,
+    /// What another policy would have done, where one is observed.
+    pub(crate) observed_policy: Option<ObservedPolicy>,
     pub(crate) subset: Subset,
     pub(crate) spread: Option<SpreadState>,
     pub(crate) refused: Counts,
@@ -39,6 +41,21 @@ pub(crate) struct ChannelState {
     /// Why no backend can be used, if none can.
     #[serde(skip)]
     pub(crate) trouble: Option<String>,
+}
+
+/// A policy that only watches.
+#[derive(Debug, Serialize)]
+pub(crate) struct ObservedPolicy {
+    pub(crate) policy: &'static str,
+    /// Requests it looked at, and those of them that it would have sent elsewhere.
+    pub(crate) picks: u64,
+    pub(crate) differing: u64,
+}
+
+impl From<WatchCounts> for ObservedPolicy {
+    fn from(WatchCounts { policy, picks, differing }: WatchCounts) -> Self {
+        ObservedPolicy { policy, picks, differing }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -153,6 +170,8 @@ pub(crate) struct BackendView {
     pub(crate) held: u64,
     /// How much longer it is left out because it fails where others do not; or would be.
     pub(crate) out_for_s: Option<f64>,
+    /// Requests that the observed policy would have sent there.
+    pub(crate) observed_picks: Option<u64>,
 }
 
 impl From<&ChannelSnapshot> for ChannelState {
@@ -166,6 +185,7 @@ impl From<&ChannelSnapshot> for ChannelState {
         ChannelState {
             service: snapshot.service.clone(),
             policy: client.policy,
+            observed_policy: client.observed_policy.map(ObservedPolicy::from),
             subset: Subset {
                 algorithm: client.algorithm.versioned(),
                 size: client.subset_size,
@@ -285,6 +305,7 @@ impl BackendView {
             cutoff: backend.cutoff.map(Cutoff::value),
             held: backend.held,
             out_for_s: backend.out_until.filter(|&at| at > now).map(|at| seconds(at.since(now))),
+            observed_picks: backend.observed_picks,
         }
     }
 }
@@ -320,6 +341,7 @@ mod tests {
             cutoff: None,
             held: 0,
             out_until: None,
+            observed_picks: None,
         }
     }
 
