@@ -11,6 +11,12 @@ pub(crate) enum Side {
     Callers,
 }
 
+/// The number of the processor that servers have.
+pub(crate) fn of_servers() -> usize {
+    let all = sched_getaffinity(None).unwrap();
+    (0..CpuSet::MAX_CPU).find(|&core| all.is_set(core)).unwrap()
+}
+
 /// Starts a process there. It inherits what the thread that starts it may use at that moment, so that it never sees more
 /// processors than it has.
 pub(crate) fn on<T>(side: Side, start: impl FnOnce() -> T) -> T {
