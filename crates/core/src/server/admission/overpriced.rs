@@ -31,8 +31,9 @@ impl Overpriced {
     }
 }
 
-/// Share of the processors that chance leaves idle for no tenth of a second while more is asked for than fits.
-const IDLE: f64 = 0.3;
+/// Share of the processors that chance leaves idle for no tenth of a second while more is asked for than fits: with two, one
+/// of them all the time. At 0.3 requests of very unequal cost were taken for overpriced now and then (p99 2.28 for 2.02).
+const IDLE: f64 = 0.5;
 /// A tenth of a second.
 const TICKS: u32 = 10;
 /// What prices fall to at most, at once.
@@ -47,7 +48,7 @@ mod tests {
         let mut overpriced = Overpriced::default();
         for _ in 0..3 {
             assert!((0..9).all(|_| overpriced.read(Some(0.6)).is_none()));
-            assert!(overpriced.read(Some(0.2)).is_none() && overpriced.read(None).is_none());
+            assert!(overpriced.read(Some(0.4)).is_none() && overpriced.read(None).is_none());
         }
         let told: Vec<f64> = (0..20).filter_map(|_| overpriced.read(Some(0.6))).collect();
         assert!(matches!(told[..], [first, second] if (first - 0.4).abs() < 1e-9 && first == second), "{told:?}");
