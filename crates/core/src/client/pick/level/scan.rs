@@ -23,9 +23,9 @@ struct Block {
 }
 
 impl Block {
-    /// Of at most four; lanes behind the last are like the last.
+    /// Of at most four; nothing is known of those that are missing.
     fn of(views: &[View]) -> Block {
-        let lane = |lane| views.get(lane).or(views.last()).unwrap_or(&View::UNKNOWN);
+        let lane = |lane| views.get(lane).unwrap_or(&View::UNKNOWN);
         Block {
             each: from_fn(|number| lane(number).each),
             mean: from_fn(|number| lane(number).mean),
@@ -69,13 +69,17 @@ pub(super) fn lowest(now: Time, among: &Candidates<'_>, views: &Views, start: us
         if last < SCAN_MAX { (0, last / LANES + 1, last - start) } else { (start / LANES, WINDOW_BLOCKS, WINDOW) };
     let (mut best, mut begins, mut round) = ([i32::MAX; LANES], first * LANES, 0);
     for _ in 0..blocks {
-        // Lanes behind the last are the last again, with a later turn: they change nothing.
+        // Lanes behind the last look at the last again, and do not count: what is known there may be of others, since a
+        // retry is picked among the first so many.
         let looks: [[i32; 4]; LANES] = from_fn(|lane| look(now, ticks, among, &candidates[(begins + lane).min(last)]));
         let block = views.0.get(begins / LANES).unwrap_or(&Block::UNKNOWN);
         let ahead = (begins + round).wrapping_sub(start);
         let ranks: [i32; LANES] =
             from_fn(|lane| rank(block.view(lane).key(&Look::of(looks[lane])), ahead.wrapping_add(lane)));
-        best = from_fn(|lane| if ranks[lane] < best[lane] { ranks[lane] } else { best[lane] });
+        best = from_fn(|lane| {
+            let is_lower = (ranks[lane] < best[lane]) & (begins + lane <= last);
+            if is_lower { ranks[lane] } else { best[lane] }
+        });
         begins += LANES;
         if begins > last {
             (begins, round) = (0, last + 1);
@@ -163,7 +167,9 @@ mod tests {
             let count = 1 + rng.below(70) as usize;
             let start = rng.below(count as u32) as usize;
             let list = candidates(count, &mut rng);
-            let views = Views::of(&views(if rng.below(8) == 0 { 0 } else { count }, &mut rng));
+            // For none, for these, or for more that are not among those to pick from.
+            let known = [0, count, count + 3][rng.below(3) as usize];
+            let views = Views::of(&views(known, &mut rng));
             let among =
                 Candidates::new(&list, &RequestMeta::PLAIN, LIMIT, Forgetting::new(Duration::from_secs(1), 100));
 
