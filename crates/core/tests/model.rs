@@ -211,7 +211,13 @@ fn two_threads_never_spend_the_last_retry_twice() {
         let mut client = Client::new(NOW, ClientConfig::default(), &mut Rng::from_seed(1)).unwrap();
         let picker = client.poll_picker().unwrap();
         let retry = |picker: &Picker| {
-            let fate = Fate { backend: BackendId(1), outcome: Outcome::Failed, repeat: Repeat::Safe, pushback: None };
+            let fate = Fate {
+                backend: BackendId(1),
+                outcome: Outcome::Failed,
+                repeat: Repeat::Safe,
+                pushback: None,
+                elsewhere: false,
+            };
             let (first, mut tries) = (RequestMeta::default(), Tries::default());
             picker.again(NOW, &first, &mut tries, &fate, &mut Rng::from_seed(1)).is_ok()
         };
@@ -229,7 +235,13 @@ fn two_threads_at_the_edge_of_a_bucket_never_spend_the_last_retry_twice() {
         let mut client = Client::new(NOW, ClientConfig::default(), &mut Rng::from_seed(1)).unwrap();
         let picker = client.poll_picker().unwrap();
         let retry = |picker: &Picker, now: Time| {
-            let fate = Fate { backend: BackendId(1), outcome: Outcome::Failed, repeat: Repeat::Safe, pushback: None };
+            let fate = Fate {
+                backend: BackendId(1),
+                outcome: Outcome::Failed,
+                repeat: Repeat::Safe,
+                pushback: None,
+                elsewhere: false,
+            };
             let (first, mut tries) = (RequestMeta::default(), Tries::default());
             picker.again(now, &first, &mut tries, &fate, &mut Rng::from_seed(1)).is_ok()
         };

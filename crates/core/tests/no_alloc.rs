@@ -119,7 +119,8 @@ fn trying_again_allocates_nothing() {
         for outcome in Outcome::ALL.into_iter().cycle().take(5_000) {
             let mut tries = Tries::default();
             while let Ok(ticket) = picker.begin_again(local, NOW, &meta(), &tries, rng) {
-                let fate = Fate { backend: ticket.backend(), outcome, repeat: Repeat::Safe, pushback: None };
+                let fate =
+                    Fate { backend: ticket.backend(), outcome, repeat: Repeat::Safe, pushback: None, elsewhere: false };
                 std::hint::black_box(picker.hedge_after(NOW, &meta()));
                 picker.finish(NOW, ticket, outcome, None);
                 let hedge = picker.hedge(local, NOW, &meta(), &mut { tries }, fate.backend, rng);

@@ -22,7 +22,7 @@ fn after(millis: u64) -> Time {
 }
 
 fn fate(outcome: Outcome) -> Fate {
-    Fate { backend: id(0), outcome, repeat: Repeat::Safe, pushback: None }
+    Fate { backend: id(0), outcome, repeat: Repeat::Safe, pushback: None, elsewhere: false }
 }
 
 /// Many requests were served: there is room in the budget.
@@ -111,6 +111,8 @@ fn what_was_refused_is_not_tried_again_where_nobody_else_has_room() {
     assert_eq!(ask(&mut alone, &meta(), &mut Tries::default(), at_once), Err(Stop::NoOther));
     let asked = Fate { pushback: Some(Duration::from_millis(5)), ..refused };
     assert!(ask(&mut alone, &meta(), &mut Tries::default(), asked).is_ok(), "it asks for it");
+    let spilling = Fate { elsewhere: true, ..refused };
+    assert!(ask(&mut alone, &meta(), &mut Tries::default(), spilling).is_ok(), "there is another cluster");
     assert_eq!(stopped(&counts(&alone, NOW), Stop::NoOther), 2);
 
     let mut settings = settings();

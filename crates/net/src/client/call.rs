@@ -36,6 +36,14 @@ impl<'a> Route<'a> {
             Route::Among(clusters) => clusters.choose(),
         }
     }
+
+    /// Whether another channel than this one stands ready.
+    fn has_other(&self, than: &Arc<Shared>) -> bool {
+        match self {
+            Route::One(_) => false,
+            Route::Among(clusters) => clusters.has_other(than),
+        }
+    }
 }
 
 /// The same as [`call`], with errors as gRPC says them where that is what was asked for.
@@ -62,7 +70,9 @@ async fn call(
     let now = Instant::now();
     let draw = || shared.seat.with(shared, |_, rng| Lot::draw(rng));
     let context = resolve(now, request.extensions(), request.headers(), scope, shared.defaults, draw);
-    if !context.write(now, request.headers_mut()) {
+    // One that came with a connection is nobody's mistake here: behind this call it is billed to nobody in particular.
+    let is_named_here = request.extensions().get::<Context>().is_some_and(|set| set.customer.is_some());
+    if !context.write(now, request.headers_mut()) && is_named_here {
         return Err(CallError::BadRequest(BAD_CUSTOMER));
     }
     let (deadline, is_head) = (context.deadline, request.method() == http::Method::HEAD);
@@ -93,7 +103,10 @@ async fn call(
         let backend = counted.backend();
         let attempt = walk.settle(ended, counted, is_head);
         let fate = match attempt.fate {
-            Some((outcome, repeat)) => Fate { backend, outcome, repeat, pushback: attempt.pushback },
+            Some((outcome, repeat)) => {
+                let elsewhere = outcome == Outcome::Overloaded && route.has_other(shared);
+                Fate { backend, outcome, repeat, pushback: attempt.pushback, elsewhere }
+            }
             None => return attempt.end,
         };
         let Some(wait) = walk.again(&mut tries, &fate) else { return attempt.end };

@@ -108,6 +108,11 @@ impl Clusters {
         let chosen = home.seat.with_shares(home, |local, rng| shares.pick(local, is_usable, rng));
         &channels[chosen.unwrap_or(0)].handle.shared
     }
+
+    /// Whether another cluster than this one has anybody.
+    pub(super) fn has_other(&self, than: &Arc<ChannelShared>) -> bool {
+        self.shared.channels.iter().any(|channel| !Arc::ptr_eq(&channel.handle.shared, than) && channel.is_usable())
+    }
 }
 
 /// Decides between requests.

@@ -30,7 +30,10 @@ impl World<'_> {
         // One that its backend may still be at cannot be at another too, in this world.
         let repeat = if request.at == At::Nowhere { Repeat::Safe } else { Repeat::Unsafe };
         let (first, backend) = (first_meta(request), BackendId(u64::from(request.backend)));
-        let fate = Fate { backend, outcome, repeat, pushback: None };
+        let spilling = self.clients[request.home as usize].spilling.as_ref();
+        let mut others = spilling.into_iter().flat_map(|one| &one.parts).filter(|&&part| part != request.client);
+        let elsewhere = others.any(|&part| self.clients[part as usize].picker.is_usable());
+        let fate = Fate { backend, outcome, repeat, pushback: None, elsewhere };
         let client = &mut self.clients[request.client as usize];
         match client.picker.again(now, &first, &mut request.tried, &fate, &mut client.rng) {
             Ok(wait) => {

@@ -17,7 +17,7 @@ pub(crate) struct Spilling {
     local: SharesLocal,
     rng: Rng,
     /// The part for each cluster, nearest first.
-    parts: Vec<u32>,
+    pub(super) parts: Vec<u32>,
 }
 
 impl World<'_> {

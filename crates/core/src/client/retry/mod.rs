@@ -49,6 +49,8 @@ pub struct Fate {
     pub repeat: Repeat,
     /// How long the backend asks to wait, if it does.
     pub pushback: Option<Duration>,
+    /// Whether the next attempt may also go to another cluster that has somebody.
+    pub elsewhere: bool,
 }
 
 /// The attempts of one request, kept by the driver from the first to the last.
@@ -435,7 +437,9 @@ impl Picker {
             (Some(asked), _) if asked > PUSHBACK_MOST => return Err(Stop::TooLate),
             (Some(asked), _) => asked,
             // With nobody else it is the service that has too much (B13).
-            (None, Cause::Overloaded) if !self.has_other(first, fate.backend) => return Err(Stop::NoOther),
+            (None, Cause::Overloaded) if !fate.elsewhere && !self.has_other(first, fate.backend) => {
+                return Err(Stop::NoOther);
+            }
             (None, Cause::Overloaded | Cause::Slow) => Duration::ZERO,
             (None, Cause::Failed) => {
                 let doubled = settings.wait.saturating_mul(1 << tries.retries.min(DOUBLINGS_MOST));

@@ -151,11 +151,11 @@ impl Throttle {
             _ => return Ok(()),
         }
         self.count(Half::Local, settings.local, level);
-        if !tally.has_overload_lately(settings.bucket(now)) {
-            self.for_quota.fetch_add(1, Ordering::Relaxed);
-        }
         if settings.local != Mode::On {
             return Ok(());
+        }
+        if !tally.has_overload_lately(settings.bucket(now)) {
+            self.for_quota.fetch_add(1, Ordering::Relaxed);
         }
         // A local refusal counts as a request, or a throttled client forgets why it throttles.
         tally.add(settings.bucket(now), false);
