@@ -252,14 +252,14 @@ impl Gate {
         self.judge(now, shard, class, Mechanism::Cutoff, ServerRefusal::Overloaded)
     }
 
-    fn check_limit(&self, now: Time, shard: &Shard, class: Criticality) -> Result<bool, Refused> {
+    fn check_limit(&self, now: Time, shard: &Shard, class: Criticality) -> Result<(), Refused> {
         let limit = self.rules.limit();
         // The least critical stop first, at five eighths of the limit.
         let own = u64::from(limit) * (5 + class.index() as u64) / 8;
         if limit == u32::MAX || u64::from(self.in_flight()) < own.max(1) {
-            return Ok(false);
+            return Ok(());
         }
-        self.judge(now, shard, class, Mechanism::Limit, ServerRefusal::LimitReached)
+        self.judge(now, shard, class, Mechanism::Limit, ServerRefusal::LimitReached).map(|_is_counted| ())
     }
 
     fn must_wait(&self) -> bool {
@@ -329,7 +329,7 @@ impl Gate {
 
     fn give_back(&self, admission: &Admission, used: u64) {
         if used < admission.reserved {
-            self.buckets.refund(admission.customer, admission.criticality, admission.reserved - used);
+            self.buckets.refund(admission.customer, admission.criticality, admission.reserved, used);
         }
         self.shards[admission.shard as usize % SHARDS].finished.fetch_add(1, Ordering::AcqRel);
     }

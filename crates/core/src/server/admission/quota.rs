@@ -127,17 +127,17 @@ impl Buckets {
     pub(crate) fn charge_more(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) {
         let Some((bucket, ceiling)) = self.limited(customer, class) else { return };
         for level in std::iter::once(&bucket.total).chain(ceiling) {
-            let time = level.time_of(nanos).min(CHARGE_MOST_NANOS);
+            let time = level.time_of(nanos);
             level.full_at.fetch_max(now.nanos(), Ordering::Relaxed);
             level.full_at.fetch_add(time, Ordering::Relaxed);
         }
     }
 
-    /// Gives back what was taken too much.
-    pub(crate) fn refund(&self, customer: CustomerId, class: Criticality, nanos: u64) {
+    /// Gives back what was charged beyond what was used.
+    pub(crate) fn refund(&self, customer: CustomerId, class: Criticality, charged: u64, used: u64) {
         let Some((bucket, ceiling)) = self.limited(customer, class) else { return };
         for level in std::iter::once(&bucket.total).chain(ceiling) {
-            let time = level.time_of(nanos);
+            let time = level.time_of(charged).saturating_sub(level.time_of(used));
             let less = |at: u64| Some(at.saturating_sub(time));
             let _always = level.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
@@ -197,13 +197,12 @@ impl Level {
     }
 
     fn charge(&self, now: Time, bucket: &Bucket, nanos: u64) {
-        let time = self.time_of(nanos).min(CHARGE_MOST_NANOS);
+        let time = self.time_of(nanos);
         // One that was let in though its customer owes more than a few bursts was let in because there is room: what was
         // once used is not held against it for ever.
         let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed).saturating_mul(DEBT_MOST));
         let charged = |before: u64| Some(before.clamp(now.nanos(), most).saturating_add(time));
-        // It never declines.
-        let (Ok(_) | Err(_)) = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
+        let _always = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
     }
 
     fn may_count(&self, now: Time, bucket: &Bucket, most: u128) -> bool {
@@ -212,7 +211,7 @@ impl Level {
 
     fn count(&self, now: Time, bucket: &Bucket, nanos: u64) {
         // Two threads may both find room: demand is an estimate.
-        let time = self.time_of(nanos).min(CHARGE_MOST_NANOS);
+        let time = self.time_of(nanos);
         self.counted_at.store(self.counted(now, bucket).saturating_add(time), Ordering::Relaxed);
     }
 
@@ -224,9 +223,10 @@ impl Level {
         if at > most { now.nanos() } else { at.max(now.nanos()) }
     }
 
+    /// What one charge of so much CPU stands for.
     fn time_of(&self, nanos: u64) -> u64 {
         let time = u128::from(nanos) * u128::from(self.price.load(Ordering::Relaxed)) / u128::from(PRICE_UNIT);
-        u64::try_from(time).unwrap_or(u64::MAX / 4)
+        u64::try_from(time).unwrap_or(CHARGE_MOST_NANOS).min(CHARGE_MOST_NANOS)
     }
 }
 
@@ -270,13 +270,28 @@ mod tests {
         let (buckets, now, search) = (buckets(true), Time::from_secs(10), CustomerId(7));
         buckets.charge(now, search, Criticality::Critical, 600 * MS);
         assert_eq!(buckets.standing(now, search, Criticality::CriticalPlus), Standing::OverHard);
-        buckets.refund(search, Criticality::Critical, 590 * MS);
+        buckets.refund(search, Criticality::Critical, 600 * MS, 10 * MS);
         assert_eq!(buckets.standing(now, search, Criticality::Sheddable), Standing::Within);
 
         buckets.charge(now, search, Criticality::Critical, u64::MAX);
         assert_eq!(buckets.standing(now, search, Criticality::CriticalPlus), Standing::OverHard);
         let later = now + Duration::from_secs(65);
         assert_eq!(buckets.standing(later, search, Criticality::CriticalPlus), Standing::Within);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_charge_beyond_the_most_is_what_was_used() {
+        let (buckets, now, search) = (Buckets::default(), Time::from_secs(10), CustomerId(7));
+        let (class, quota) = (Criticality::CriticalPlus, Quota::of_cpu(0.001));
+        buckets.set(search, Some(Quota { hard: true, burst: Duration::from_secs(1), ..quota }));
+        // A minute is charged for a hundred seconds of that quota, and fifty were used.
+        buckets.charge(now, search, class, 100 * MS);
+        assert_eq!(buckets.standing_without(now, search, class, 100 * MS), Standing::Within);
+
+        buckets.refund(search, class, 100 * MS, 50 * MS);
+
+        let standing = [48, 50].map(|after| buckets.standing(now + Duration::from_secs(after), search, class));
+        assert_eq!(standing, [Standing::OverHard, Standing::Within]);
     }
 
     #[test]
@@ -329,7 +344,7 @@ mod tests {
         assert!(!is_within(batch) && !buckets.is_demand(now, search, batch, MS));
         assert!(is_within(Criticality::SheddablePlus) && buckets.is_demand(now, search, most, MS));
 
-        buckets.refund(search, batch, 50 * MS);
+        buckets.refund(search, batch, 50 * MS, 0);
         assert!(is_within(batch));
         buckets.charge_more(now, search, most, 480 * MS);
         assert!(Criticality::ALL.into_iter().all(|class| !is_within(class)), "the customer as a whole is out");
