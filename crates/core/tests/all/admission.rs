@@ -322,8 +322,11 @@ fn a_plugged_signal_that_refusing_does_not_bring_down_is_left_out_alone_and_by_n
         for _ in 0..seconds * 10 {
             now = now + 100 * MS;
             server.handle_plugged(&[("wrong".to_owned(), Some(wrong)), ("right".to_owned(), Some(right))]);
-            server.handle_usage(now, usage());
+            server.handle_usage(now, Usage { processors: Some(4.0), ..Usage::default() });
             server.handle_timeout(now);
+            let _refused_or_not = ask(server, now, &of(Criticality::Sheddable)).map(|entry| {
+                let _nobody_waits = end(server, now, entry.started().unwrap());
+            });
         }
         now
     };
@@ -345,6 +348,16 @@ fn a_plugged_signal_that_refusing_does_not_bring_down_is_left_out_alone_and_by_n
     let at = read(&mut server, (5.0, 0.1), 15);
     assert_eq!(server.stuck_signals().collect::<Vec<_>>(), ["wrong"]);
     let _nobody_waits = end(&server, at, held);
+}
+
+#[test]
+fn a_signal_that_does_not_fall_where_nobody_asks_still_counts_when_somebody_does() {
+    let mut server = server(|_| {});
+
+    let morning = (0..60).fold(NOW, |now, _| under_memory(&mut server, 1.1, now));
+
+    assert_eq!(server.stuck_signals().count(), 0);
+    assert_eq!(ask(&server, morning, &of(Criticality::Critical)).unwrap_err().reason, ServerRefusal::Overloaded);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod pick;
 mod prequal;
 mod retry;
 mod server;
+mod shadow;
 mod subset;
 mod swarm;
 mod throttle;

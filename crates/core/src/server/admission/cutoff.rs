@@ -40,6 +40,11 @@ impl Default for Controller {
 }
 
 impl Controller {
+    #[cfg(test)]
+    pub(crate) fn at(value: f64) -> Self {
+        Controller { engaged: true, value, ..Controller::default() }
+    }
+
     pub(crate) fn value(&self) -> f64 {
         self.value
     }

@@ -41,6 +41,7 @@ pub use snapshot::AdmissionSnapshot;
 use super::Usage;
 use super::counts::Totals;
 use super::gate::Gate;
+use super::refusal::ServerRefusal;
 use crate::stats::decay;
 use crate::time::saturating_nanos;
 use crate::{Cutoff, Mode, Time};
@@ -81,6 +82,8 @@ pub(crate) struct Governor {
     at_measure: (Time, Totals),
     waited_before: bool,
     busy_at: Time,
+    /// When the cutoff last turned somebody away.
+    turned_away_at: Option<Time>,
 }
 
 impl Governor {
@@ -104,6 +107,7 @@ impl Governor {
             at_measure: (now, Totals::default()),
             waited_before: false,
             busy_at: now,
+            turned_away_at: None,
             config,
         };
         governor.publish(gate);
@@ -116,6 +120,7 @@ impl Governor {
             // What was so when it was switched off is not so any more.
             self.controller = Controller::default();
             (self.demand, self.demand_in_full) = Default::default();
+            gate.shadow().clear();
         }
         self.config = config;
         self.publish(gate);
@@ -123,6 +128,7 @@ impl Governor {
 
     pub(crate) fn on_clock_jump(&mut self, now: Time) {
         (self.at_tick.0, self.at_measure.0, self.busy_at) = (now, now, now);
+        self.turned_away_at = None;
     }
 
     /// When to tick next: often while there is something to decide.
@@ -149,13 +155,14 @@ impl Governor {
         if seconds > TICK_MOST {
             (self.demand, self.demand_in_full) = Default::default();
             self.controller.relax();
+            gate.shadow().clear();
             self.publish(gate);
             return;
         }
         self.demand.read(tick);
         self.demand_in_full.read(tick.in_full(&before, &totals));
         let idle = self.idle(seconds, spent_before, spent, waits);
-        let is_cutting = self.controller.value() > 0.0 && gate.rules().is_on(Mechanism::Cutoff) && !waits;
+        let is_cutting = self.is_cutting_by_price(&before, &totals, gate) && !waits;
         if let Some(factor) = self.overpriced.read(idle.filter(|_| is_cutting)) {
             gate.costs().scale(factor);
             self.demand.scale(factor);
@@ -172,7 +179,7 @@ impl Governor {
         if gate.rules().mode(Mechanism::Queue) == Mode::Observe {
             // Decided as if the line stood there.
             let most = capacity * seconds * 1e9;
-            idle = gate.shadow().drain(most) / most;
+            idle = gate.shadow().tick(now).map_or(idle, |spare| (spare / most).min(1.0));
             refused += totals.overloaded_observed().wrapping_sub(before.overloaded_observed()) as f64;
             gate.shadow().set_pace(capacity, f64::from(gate.rules().slots()) * gate.costs().mean().unwrap_or(0) as f64);
         } else {
@@ -194,6 +201,13 @@ impl Governor {
         self.refusals += (seconds / REFUSALS_OVER).min(1.0) * (refused / seconds - self.refusals);
         gate.rules().set_hint_ttl(self.hint_ttl(gate));
         gate.rules().set_short(self.controller.is_engaged());
+    }
+
+    /// Whether it is for their price that requests are refused, and neither for a signal nor for their number.
+    fn is_cutting_by_price(&self, before: &Totals, now: &Totals, gate: &Gate) -> bool {
+        gate.rules().is_on(Mechanism::Cutoff)
+            && self.controller.value() > self.signals_cutoff
+            && now.of(ServerRefusal::LimitReached) == before.of(ServerRefusal::LimitReached)
     }
 
     /// The more refusals there are in spite of hints, the longer hints hold: clients that come back to see whether they may
@@ -228,7 +242,10 @@ impl Governor {
             self.overhead = overhead.as_secs_f64() * self.config.cpu_factor;
         }
         let totals = gate.totals();
-        self.signals.read(now, usage, plugged, &self.config.signals, doing(&before, &totals));
+        if turned_away(&totals) != turned_away(&before) {
+            self.turned_away_at = Some(now);
+        }
+        self.signals.read(now, usage, plugged, &self.config.signals, self.doing(now, &before, &totals));
         (self.signals_cutoff, _) = self.signals.cutoff(&self.config.signals);
         if seconds > TICK_LEAST {
             self.at_measure = (now, totals);
@@ -243,6 +260,17 @@ impl Governor {
             self.dearest.read(gate.costs(), decay(elapsed, DEAREST_HALF_LIFE));
         }
         self.publish(gate);
+    }
+
+    fn doing(&self, now: Time, before: &Totals, totals: &Totals) -> Doing {
+        if !self.turned_away_at.is_some_and(|at| now.since(at) < TURNED_AWAY_FOR) {
+            return Doing::Harmless;
+        }
+        match totals.in_flight() {
+            0 => Doing::Refusing,
+            _ if (totals.admitted, totals.finished) == (before.admitted, before.finished) => Doing::Standing,
+            _ => Doing::Harmless,
+        }
     }
 
     pub(crate) fn stuck_signals(&self) -> impl Iterator<Item = &str> {
@@ -286,12 +314,10 @@ impl Governor {
     }
 }
 
-fn doing(before: &Totals, now: &Totals) -> Doing {
-    match now.in_flight() {
-        0 => Doing::Nothing,
-        _ if (now.admitted, now.finished) == (before.admitted, before.finished) => Doing::Standing,
-        _ => Doing::Working,
-    }
+/// By the cutoff, or would have been.
+fn turned_away(totals: &Totals) -> u64 {
+    let reason = ServerRefusal::Overloaded;
+    totals.of(reason).wrapping_add(totals.observed[reason.index()].iter().sum())
 }
 
 /// Nanoseconds of CPU that wait; where nobody stands in line, those beyond the slots would.
@@ -319,6 +345,8 @@ const SHARING_MOST: f64 = 64.0;
 const IDLE_TICK: Duration = Duration::from_millis(100);
 /// How long it looks often after the last request.
 const STAYS_AWAKE: Duration = Duration::from_secs(1);
+/// For how long one that was turned away counts: clients that heard a hint come back once in a while to see.
+const TURNED_AWAY_FOR: Duration = Duration::from_secs(2);
 /// Seconds below which a tick says nothing, and above which it says nothing of a step.
 const TICK_LEAST: f64 = 0.001;
 const TICK_MOST: f64 = 0.25;
@@ -333,3 +361,25 @@ const TTL_TIMES_MOST: f64 = 2.0;
 const DEAREST_HALF_LIFE: Duration = Duration::from_secs(10);
 /// Nanoseconds that the dearest requests are taken to cost before any were seen.
 const DEAREST_UNKNOWN: u64 = 50_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_doubted_only_where_they_are_what_refuses() {
+        let (config, gate) = (AdmissionConfig::default(), Gate::default());
+        let mut governor = Governor::new(Time::from_secs(1), config, &gate);
+        let (before, mut full) = (Totals::default(), Totals::default());
+        full.refused[ServerRefusal::LimitReached.index()][2] = 1;
+        assert!(!governor.is_cutting_by_price(&before, &before, &gate), "nothing is cut");
+
+        governor.controller = Controller::at(1.5);
+        governor.signals_cutoff = 1.0;
+        assert!(governor.is_cutting_by_price(&before, &before, &gate));
+        assert!(!governor.is_cutting_by_price(&before, &full, &gate), "too many are in flight");
+
+        governor.signals_cutoff = 2.0;
+        assert!(!governor.is_cutting_by_price(&before, &before, &gate), "a signal refuses");
+    }
+}

@@ -36,7 +36,7 @@ impl Overpriced {
 const IDLE: f64 = 0.5;
 /// A tenth of a second.
 const TICKS: u32 = 10;
-/// What prices fall to at most, at once.
+/// Prices fall no lower than to this part of what they were, at once.
 const LEAST: f64 = 0.25;
 
 #[cfg(test)]

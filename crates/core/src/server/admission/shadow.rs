@@ -16,10 +16,14 @@ use crate::{Criticality, RequestMeta, Time};
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
     work: [AtomicU64; 4],
-    /// CPU that the task can do in a microsecond, in nanoseconds.
+    /// CPU that the task can do in a microsecond, in nanoseconds; 0 before that is known.
     pace: AtomicU64,
     /// What of it would be running.
     running: AtomicU64,
+    /// Up to when it was worked on, in nanoseconds.
+    drained_at: AtomicU64,
+    /// What could have been done since the last tick and there was nothing to do.
+    spare: AtomicU64,
 }
 
 /// What would have become of a request, or of one that it drives out.
@@ -33,9 +37,14 @@ pub(crate) enum Fate {
 impl Shadow {
     /// One more that would be let in as far as the line.
     pub(crate) fn enter(&self, now: Time, meta: &RequestMeta, work: u64, rules: &Rules) -> Fate {
+        let pace = self.pace.load(Ordering::Relaxed);
+        if pace == 0 {
+            return Fate::Starts;
+        }
+        self.drain(now, pace);
         let class = meta.criticality.index();
         let cutoff = rules.cutoff_observed();
-        let each: [u64; 4] = std::array::from_fn(|class| self.work[class].load(Ordering::Relaxed));
+        let each: [u64; 4] = std::array::from_fn(|one| self.work[one].load(Ordering::Relaxed));
         // While nothing is cut all stand in one line.
         let before = if cutoff.bits() == 0 { 0 } else { class };
         let ahead = each[before..].iter().sum::<u64>().saturating_sub(self.running.load(Ordering::Relaxed));
@@ -43,7 +52,7 @@ impl Shadow {
             self.work[class].fetch_add(work, Ordering::Relaxed);
             return Fate::Starts;
         }
-        let micros = ahead / self.pace.load(Ordering::Relaxed).max(1);
+        let micros = ahead / pace;
         if meta.deadline <= now + Duration::from_micros(micros) {
             return Fate::Refused(ServerRefusal::TooLate, meta.criticality);
         }
@@ -63,13 +72,29 @@ impl Shadow {
         }
     }
 
-    /// Time has passed in which the task can have done so much; what it would not have used of it. In nanoseconds of CPU.
-    pub(crate) fn drain(&self, done: f64) -> f64 {
-        let mut left = done as u64;
-        for class in (0..4).rev() {
-            left -= self.take(class, left);
+    /// What it could have done since the last tick and there was nothing to do, in nanoseconds of CPU; nothing in its first.
+    pub(crate) fn tick(&self, now: Time) -> Option<f64> {
+        let pace = self.pace.load(Ordering::Relaxed);
+        self.drain(now, pace);
+        // Also after the clock was set back.
+        self.drained_at.store(now.nanos(), Ordering::Relaxed);
+        let spare = self.spare.swap(0, Ordering::Relaxed);
+        (pace > 0).then_some(spare as f64)
+    }
+
+    /// Does what there was time for. Not only at ticks: between two of them work comes and is done many times over.
+    fn drain(&self, now: Time, pace: u64) {
+        let at = self.drained_at.load(Ordering::Relaxed);
+        let micros = now.nanos().saturating_sub(at) / 1_000;
+        let until = at + micros * 1_000;
+        // Whoever moves it does the work of that time; others need not wait for it.
+        let is_own =
+            micros > 0 && self.drained_at.compare_exchange(at, until, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_own {
+            let done = micros.saturating_mul(pace);
+            let left = (0..4).rev().fold(done, |left, class| left - self.take(class, left));
+            self.spare.fetch_add(left, Ordering::Relaxed);
         }
-        left as f64
     }
 
     /// What would wait.
@@ -80,11 +105,13 @@ impl Shadow {
 
     /// CPU seconds of handlers in a second, and nanoseconds of them that run at once.
     pub(crate) fn set_pace(&self, capacity: f64, running: f64) {
-        self.pace.store((capacity * 1e3) as u64, Ordering::Relaxed);
+        self.pace.store(((capacity * 1e3) as u64).max(1), Ordering::Relaxed);
         self.running.store(running as u64, Ordering::Relaxed);
     }
 
+    /// Nobody stands there, and nobody is told to before the next tick.
     pub(crate) fn clear(&self) {
+        self.pace.store(0, Ordering::Relaxed);
         self.work.iter().for_each(|work| work.store(0, Ordering::Relaxed));
     }
 

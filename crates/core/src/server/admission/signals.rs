@@ -177,7 +177,7 @@ mod tests {
         let mut read = |signals: &mut Signals, memory, ticks: u32| {
             for _ in 0..ticks {
                 now = now + Duration::from_millis(100);
-                signals.read(now, &usage(memory), &[], &SignalsConfig::default(), Doing::Working);
+                signals.read(now, &usage(memory), &[], &SignalsConfig::default(), Doing::Harmless);
             }
         };
         read(&mut signals, Some(0.5), 50);
@@ -197,7 +197,7 @@ mod tests {
             for _ in 0..ticks {
                 now = now + Duration::from_millis(100);
                 let plugged = [("wrong".to_owned(), wrong), ("right".to_owned(), Some(right))];
-                signals.read(now, &Usage::default(), &plugged, &SignalsConfig::default(), Doing::Nothing);
+                signals.read(now, &Usage::default(), &plugged, &SignalsConfig::default(), Doing::Refusing);
             }
         };
         read(&mut signals, Some(9.0), 0.92, 50);

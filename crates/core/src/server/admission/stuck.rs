@@ -1,7 +1,8 @@
 //! A signal that refusing does not bring down (B10): one that is stuck, or set wrong, must not close a server for good.
 //!
-//! A signal of load falls when there is none. One that would have hardly anything served, and does not fall while nothing is
-//! in flight, speaks of something else: it is left out until it has been below its first threshold.
+//! A signal of load falls when there is none. One that has hardly anything served of what comes, and does not fall while
+//! nothing is in flight, speaks of something else: it is left out until it has been below its first threshold. Where nobody
+//! comes it does no harm and stays: memory does not fall in an idle night, and is to be minded in the morning.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::Time;
 /// How long one signal has been standing there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stuck {
-    /// For how long it has stood while nothing was in flight.
+    /// For how long it has stood while callers were turned away and nothing was in flight.
     stood: Duration,
     lowest: f64,
     read_at: Option<Time>,
@@ -21,11 +22,12 @@ pub(crate) struct Stuck {
 /// What the server did between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// Nothing is in flight.
-    Nothing,
-    /// What is in flight was there before, and none of it ended: streams, or long requests.
+    /// Callers are turned away, and nothing is in flight.
+    Refusing,
+    /// The same, but something is in flight that was there before, and none of it ended: streams, or long requests.
     Standing,
-    Working,
+    /// Requests come and go, or nobody is turned away.
+    Harmless,
 }
 
 impl Default for Stuck {
@@ -55,15 +57,15 @@ impl Stuck {
         }
         self.read_at = Some(now);
         self.stood += match doing {
-            Doing::Nothing => elapsed,
+            Doing::Refusing => elapsed,
             Doing::Standing => elapsed / STANDING_PART,
-            Doing::Working => Duration::ZERO,
+            Doing::Harmless => Duration::ZERO,
         };
         self.is_out = self.stood >= STUCK_AFTER;
     }
 }
 
-/// For how long nothing is in flight until it is left out.
+/// For how long callers are turned away and nothing is in flight until it is left out.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// What is in flight and does not move may hold what the signal counts: that counts for a sixth, so a minute.
 const STANDING_PART: u32 = 6;
@@ -92,20 +94,20 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stands_while_nothing_is_in_flight_is_left_out_after_ten_seconds() {
+    fn one_that_stands_while_callers_are_turned_away_is_left_out_after_ten_seconds() {
         // The first reading has none before it that it could have stood since.
-        assert_eq!(until_out(1_000, |_| 1.1, |_| Doing::Nothing), Some(100));
+        assert_eq!(until_out(1_000, |_| 1.1, |_| Doing::Refusing), Some(100));
         assert_eq!(until_out(10_000, |_| 1.1, |_| Doing::Standing), Some(601));
-        let half = |reading| if reading % 2 == 0 { Doing::Nothing } else { Doing::Working };
+        let half = |reading| if reading % 2 == 0 { Doing::Refusing } else { Doing::Harmless };
         assert_eq!(until_out(1_000, |_| 1.1, half), Some(200), "however little is let in");
     }
 
     #[test]
     fn one_that_falls_or_that_work_can_explain_or_that_lets_enough_in_is_believed() {
-        assert_eq!(until_out(10_000, |_| 1.1, |_| Doing::Working), None);
-        assert_eq!(until_out(10_000, |_| 0.98, |_| Doing::Nothing), None);
+        assert_eq!(until_out(10_000, |_| 1.1, |_| Doing::Harmless), None);
+        assert_eq!(until_out(10_000, |_| 0.98, |_| Doing::Refusing), None);
         let draining = |reading: u32| 200.0 - f64::from(reading) * 0.02;
-        assert_eq!(until_out(9_900, draining, |_| Doing::Nothing), None);
+        assert_eq!(until_out(9_900, draining, |_| Doing::Refusing), None);
     }
 
     #[test]
@@ -113,18 +115,18 @@ mod tests {
         let (mut stuck, now) = (Stuck::default(), Time::from_secs(100));
         let hours = [0, 1, 2, 3, 1, 2, 3, 4, 1].map(|hour| now + Duration::from_secs(3_600 * hour));
         for at in hours {
-            stuck.read(at, 1.1, 1.1, &THRESHOLDS, Doing::Nothing);
+            stuck.read(at, 1.1, 1.1, &THRESHOLDS, Doing::Refusing);
         }
         assert!(!stuck.is_out(), "{stuck:?}");
 
         for reading in 0..200 {
-            stuck.read(now + TENTH * reading, 1.1, 1.1, &THRESHOLDS, Doing::Nothing);
+            stuck.read(now + TENTH * reading, 1.1, 1.1, &THRESHOLDS, Doing::Refusing);
         }
         assert!(stuck.is_out());
-        stuck.read(now, 0.9, 0.9, &THRESHOLDS, Doing::Nothing);
+        stuck.read(now, 0.9, 0.9, &THRESHOLDS, Doing::Refusing);
         assert!(stuck.is_out(), "it still asks for something");
-        stuck.read(now, 0.5, 0.5, &THRESHOLDS, Doing::Nothing);
-        stuck.read(now, 1.1, 1.1, &THRESHOLDS, Doing::Nothing);
+        stuck.read(now, 0.5, 0.5, &THRESHOLDS, Doing::Refusing);
+        stuck.read(now, 1.1, 1.1, &THRESHOLDS, Doing::Refusing);
         assert!(!stuck.is_out());
     }
 }
