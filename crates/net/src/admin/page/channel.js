@@ -14,10 +14,10 @@ import { STATES, ceiling, count, known, natural, percent, rate, tick } from "./w
 const CROWD = 100;
 /** Drawn from the bottom: errors stand on the line, where they can be compared. */
 const OUTCOMES = {
-  failed: "failed", overloaded: "overloaded", dont_retry: "don't retry", expired: "expired",
+  failed: "failed", overloaded: "overloaded", dont_retry: "don't retry", out_of_quota: "out of quota", expired: "expired",
   refused: "refused here", unsent: "unsent", cancelled: "cancelled", served: "served",
 };
-const ERRORS = ["failed", "overloaded", "dont_retry", "expired"];
+const ERRORS = ["failed", "overloaded", "dont_retry", "out_of_quota", "expired"];
 const REASONS = { too_late: "deadline passed", all_full: "all full", none_usable: "none usable", waking: "not woken in time",
   throttled: "throttled" };
 
