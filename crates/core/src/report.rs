@@ -44,6 +44,12 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
+    /// Share of its answers that fail, as it says; 0 where it says nothing.
+    pub(crate) fn failing_share(&self) -> f64 {
+        let said = self.eps.zip(self.qps.filter(|&qps| qps > 0.0));
+        said.map_or(0.0, |(eps, qps)| (eps / qps).clamp(0.0, 1.0))
+    }
+
     /// The same without what cannot be true (NaN, infinite, negative, absurdly large, no processors), and how many
     /// fields that made unknown.
     pub fn sanitized(self) -> (LoadReport, u32) {

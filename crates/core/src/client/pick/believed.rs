@@ -36,6 +36,8 @@ pub(crate) fn cores(said: Option<f64>, usual: Option<f64>) -> f64 {
 
 /// Tasks of one service differ by less, in processors as in what each processor does.
 pub(crate) const FAR: f64 = 16.0;
+/// What is believed for each processor where most say 0: so many requests, in flight or in a second.
+pub(crate) const SLACK: f64 = 16.0;
 
 #[cfg(test)]
 mod tests {

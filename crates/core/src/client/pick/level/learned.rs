@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Candidates, View};
 use crate::client::backend::BackendId;
 use crate::client::glance::{Glimpse, TICKS_PER_SECOND, ticks};
-use crate::client::pick::believed::{cores, mean, mean_within, median, most_believed};
+use crate::client::pick::believed::{SLACK, cores, mean, mean_within, median, most_believed};
 use crate::{LoadReport, Time};
 
 /// What is known between two turns.
@@ -69,8 +69,7 @@ impl Found {
 
     /// Share of its answers that fail.
     fn failing(&self) -> f64 {
-        let said = self.report.as_ref().and_then(|report| report.eps.zip(report.qps.filter(|&qps| qps > 0.0)));
-        said.map_or(0.0, |(eps, qps)| (eps / qps).min(1.0))
+        self.report.as_ref().map_or(0.0, LoadReport::failing_share)
     }
 
     /// What it said to have in flight there of others.
@@ -279,7 +278,5 @@ const AHEAD_MOST: f64 = 1.0;
 const LEARNED_OVER_S: f64 = 2.0;
 /// A request that waits for nearly all of its time still counts for something.
 const SHARE_LEAST: f64 = 0.01;
-/// Requests on a core, or in a second, that are believed where most have none.
-const SLACK: f64 = 16.0;
 /// What people are told of.
 const NOTABLE: f64 = 0.05;

@@ -1,12 +1,12 @@
 //! The backends heard of last, and how one of them is chosen.
 
 use super::{POOL_MOST, PrequalConfig};
+use crate::Time;
 use crate::client::backend::BackendId;
-use crate::client::pick::believed::{cores, median, most_believed};
+use crate::client::pick::believed::{SLACK, cores, median, most_believed};
 use crate::client::pick::{Before, Candidates};
 use crate::report_cell::Probe;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{LoadReport, Time};
 
 /// Of these candidates, those that were heard of last when this was made.
 #[derive(Debug, Default)]
@@ -186,25 +186,17 @@ impl Pool {
             let uses = known.map(|one| one.uses.copied()).unwrap_or_default();
             let per_processor = 1.0 / cores(processors(position), usual) as f32;
             let report = among.report(position).map(|(_, report)| report);
-            let failing = report.map_or(0.0, |report| FAILING * failing_share(&report)) as f32;
+            let failing = report.map_or(0.0, |report| FAILING * report.failing_share()) as f32;
             Some(OfBackend { backend, per_processor, failing, uses })
         });
         each.collect()
     }
 }
 
-/// Share of its answers that fail, as it says.
-fn failing_share(report: &LoadReport) -> f64 {
-    let said = report.eps.zip(report.qps.filter(|&qps| qps > 0.0));
-    said.map_or(0.0, |(eps, qps)| (eps / qps).clamp(0.0, 1.0))
-}
-
 fn weight(look: Look) -> f64 {
     1.0 / (1.0 + f64::from(look.load))
 }
 
-/// Requests in flight for each processor that are believed where most have none.
-const SLACK: f64 = 16.0;
 /// One that fails at everything is as good as one with two requests for each processor: busy, and not left alone.
 const FAILING: f64 = 2.0;
 const COUNT_BITS: u32 = 16;
