@@ -419,3 +419,21 @@ fn a_policy_that_only_watches_counts_what_it_would_do_and_changes_nothing() {
         }
     }
 }
+
+#[test]
+fn a_full_backend_has_no_weight_and_the_reason_says_so() {
+    for policy in [PolicyName::RoundRobin, PolicyName::LeastLoaded, PolicyName::P2c] {
+        let mut settings = config(policy);
+        settings.flow.active_max = 1;
+        let mut fixture = Fixture::new(settings, 2, 1);
+        let ticket = fixture.begin(NOW).unwrap();
+
+        let (full, others): (Vec<_>, Vec<_>) =
+            fixture.client.snapshot(NOW).backends.into_iter().partition(|one| one.active == 1);
+        assert_eq!((full[0].weight, full[0].why), (Some(0.0), "at its limit of requests in flight"), "{policy}");
+        assert_eq!((full.len(), others.len(), others[0].weight), (1, 1, Some(1.0)), "{policy}");
+
+        fixture.finish_all([ticket]);
+        assert!(fixture.client.snapshot(NOW).backends.iter().all(|one| one.weight == Some(1.0)), "{policy}");
+    }
+}

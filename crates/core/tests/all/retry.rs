@@ -405,6 +405,21 @@ fn hedges_wait_for_the_slowest_twentieth_and_share_the_budget() {
     assert_eq!(counts(&fixture, NOW).observed, [0, 0, 1]);
 }
 
+#[test]
+fn hedges_that_are_only_watched_are_counted_and_not_made() {
+    let mut settings = hedging(Some(10));
+    settings.retry.hedge.mode = Mode::Observe;
+    let mut fixture = Fixture::new(settings, 3, 1);
+    serve(&mut fixture, NOW, &meta(), 1_000);
+    assert_eq!(fixture.picker.hedge_after(NOW, &meta()), Some(Duration::from_millis(10)));
+
+    for _ in 0..3 {
+        assert_eq!(hedge(&mut fixture, NOW, &mut Tries::default()).unwrap_err(), Stop::Observed);
+    }
+    let seen = counts(&fixture, NOW);
+    assert_eq!((seen.observed, seen.made), ([0, 0, 3], [0; 3]));
+}
+
 /// The first attempt is at backend 0 and has taken too long.
 fn hedge(fixture: &mut Fixture, now: Time, tries: &mut Tries) -> Result<Ticket, Stop> {
     let Fixture { picker, local, rng, .. } = fixture;

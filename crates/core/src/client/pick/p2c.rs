@@ -3,7 +3,7 @@
 //! Close to the least loaded of all at the price of two looks, whatever the number of backends; recent errors count
 //! as requests in flight.
 
-use super::{Candidates, Policy, PolicyName, next_with_room};
+use super::{Candidates, LeastLoaded, Policy, PolicyName, next_with_room};
 use crate::client::picker::Local;
 use crate::{Rng, Time};
 
@@ -29,5 +29,9 @@ impl Policy for PowerOfTwo {
             (None, Some(_)) => Some(second),
             (None, None) => next_with_room(among, first),
         }
+    }
+
+    fn weight(&self, now: Time, among: &Candidates<'_>, position: usize) -> (f64, &'static str) {
+        LeastLoaded.weight(now, among, position)
     }
 }

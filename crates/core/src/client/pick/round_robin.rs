@@ -21,4 +21,11 @@ impl Policy for RoundRobin {
         local.advance_past(position);
         Some(position)
     }
+
+    fn weight(&self, now: Time, among: &Candidates<'_>, position: usize) -> (f64, &'static str) {
+        match among.load(now, position) {
+            Some(_) => (1.0, "all equal"),
+            None => (0.0, "at its limit of requests in flight"),
+        }
+    }
 }
