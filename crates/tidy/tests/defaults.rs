@@ -91,7 +91,6 @@ fn defaults() -> BTreeMap<&'static str, String> {
     let ServerConfig { drain_least, drain_least_silent, drain_most, drain_poll, close_most, peers, admission } =
         ServerConfig::default();
     let PeersConfig { most: peers_most, forget_after } = peers;
-    let RequestMeta { criticality, deadline, attempt, kind, customer, lot, method } = RequestMeta::default();
     let none = |is_none: bool| if is_none { "none".to_owned() } else { "some".to_owned() };
     let mut settings = BTreeMap::from([
         ("client.policy", policy.to_string()),
@@ -124,14 +123,8 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("server.close_most", format!("{close_most:?}")),
         ("server.peers.most", peers_most.to_string()),
         ("server.peers.forget_after", format!("{forget_after:?}")),
-        ("request.criticality", criticality.to_string()),
-        ("request.deadline", none(deadline == Time::NEVER)),
-        ("request.attempt", attempt.to_string()),
-        ("request.kind", format!("{kind:?}")),
-        ("request.customer", customer.0.to_string()),
-        ("request.lot", lot.0.to_string()),
-        ("request.method", method.0.to_string()),
     ]);
+    settings.extend(of_request(RequestMeta::default()));
     settings.extend(of_channel(&ChannelConfig::default()));
     settings.extend(picking(&pick));
     settings.extend(ejecting(&eject));
@@ -140,6 +133,19 @@ fn defaults() -> BTreeMap<&'static str, String> {
     settings.extend(admitting(&admission));
     settings.extend(spilling(&ClustersConfig::default()));
     settings
+}
+
+fn of_request(request: RequestMeta) -> [(&'static str, String); 7] {
+    let RequestMeta { criticality, deadline, attempt, kind, customer, lot, method } = request;
+    [
+        ("request.criticality", criticality.to_string()),
+        ("request.deadline", if deadline == Time::NEVER { "none" } else { "some" }.to_owned()),
+        ("request.attempt", attempt.to_string()),
+        ("request.kind", format!("{kind:?}")),
+        ("request.customer", customer.0.to_string()),
+        ("request.lot", lot.0.to_string()),
+        ("request.method", method.0.to_string()),
+    ]
 }
 
 fn of_channel(channel: &ChannelConfig) -> [(&'static str, String); 10] {

@@ -117,7 +117,7 @@ Examples:
   evenkeel backend --listen 127.0.0.1:50052 --speed 0.5 --admin 127.0.0.1:9901
   evenkeel backend --listen 127.0.0.1:0 --virtual-cores 4 --json
   evenkeel backend --admission observe
-  evenkeel backend --quota mail=0.5,sheddable=0.1 --quota maps=0.25 --default-quota 0.1
+  evenkeel backend --quota mail=0.5,sheddable=0.1 --default-quota 0.1
   evenkeel backend --listen 0.0.0.0:50051 --trust-customers loopback,10.1.0.0/16
   evenkeel backend --listen 127.0.0.1:50050 --next 127.0.0.1:50051
   evenkeel backend --can-degrade

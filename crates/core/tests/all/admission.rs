@@ -236,7 +236,7 @@ fn serve(server: &mut Server, from: Time, seconds: u32, every: Duration, cost: f
 fn cheaper_answers_stay_cheaper_until_whole_ones_fit_again() {
     let mut server = server(|_| {});
     // Whole answers would take 1.25 of the processor, the cheapest take 0.31.
-    let cost = |level: u8| MS * 4 - MS * u32::from(level);
+    let cost = |level: u8| MS * (4 - u32::from(level));
     let (now, _) = serve(&mut server, NOW, 2, MS * 16 / 5, cost);
     assert_eq!(server.gate().degrade(), 3);
 
@@ -255,11 +255,11 @@ fn cheaper_answers_stay_cheaper_until_whole_ones_fit_again() {
 #[test]
 fn what_whole_answers_cost_is_learned_while_others_are_cheaper() {
     let mut server = server(|_| {});
-    let (now, _) = serve(&mut server, NOW, 5, MS * 16 / 5, |level| MS * 4 - MS * u32::from(level));
+    let (now, _) = serve(&mut server, NOW, 5, MS * 16 / 5, |level| MS * (4 - u32::from(level)));
     assert_eq!(server.gate().degrade(), 3);
 
     // Everything has become four times as fast: whole answers would take a third of the processor.
-    let fast = |level: u8| (MS * 4 - MS * u32::from(level)) / 4;
+    let fast = |level: u8| MS * (4 - u32::from(level)) / 4;
     let (_, _) = serve(&mut server, now, 300, MS * 16 / 5, fast);
     assert_eq!(server.gate().degrade(), 0);
 }

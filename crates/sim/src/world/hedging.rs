@@ -3,7 +3,7 @@
 //! A request is one attempt at a time in this world, so the second one is a request of its own, its *twin*: whatever
 //! becomes of that becomes of the request it is for. Only requests of the first service have one.
 
-use evenkeel_core::{BackendId, Outcome};
+use evenkeel_core::{BackendId, Outcome, Picker};
 
 use super::World;
 use super::asking::first_meta;
@@ -30,8 +30,9 @@ impl World<'_> {
         let Some(request) = self.requests.get_mut(id).filter(is_late) else { return };
         let (first, backend) = (first_meta(request), BackendId(u64::from(request.backend)));
         let client = &mut self.clients[request.client as usize];
-        let (local, tried, rng) = (&mut client.local, &mut request.tried, &mut client.rng);
-        let Ok(ticket) = client.picker.hedge(local, now, &first, tried, backend, rng) else { return };
+        let (local, rng) = (&mut client.local, &mut client.rng);
+        let hedged = client.picker.hedge(local, now, &first, &mut request.tried, backend, rng);
+        let Ok(ticket) = hedged else { return };
         let mut twin = Request::new(request.client, request.asked);
         (twin.cpu, twin.wait) = request.own.unwrap_or((request.cpu, request.wait));
         (twin.home, twin.root_asked, twin.deadline) = (request.home, request.root_asked, request.deadline);
@@ -95,7 +96,7 @@ impl World<'_> {
     }
 
     fn outrun(&mut self, id: RequestId) {
-        self.settle_with(id, Outcome::Cancelled, None, |picker, now, ticket| picker.outrun(now, ticket));
+        self.settle_with(id, Outcome::Cancelled, None, Picker::outrun);
     }
 
     /// The backend hears a little later that nobody waits.

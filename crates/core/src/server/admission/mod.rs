@@ -263,7 +263,7 @@ impl Governor {
     }
 
     fn doing(&self, now: Time, before: &Totals, totals: &Totals) -> Doing {
-        if !self.turned_away_at.is_some_and(|at| now.since(at) < TURNED_AWAY_FOR) {
+        if self.turned_away_at.is_none_or(|at| now.since(at) >= TURNED_AWAY_FOR) {
             return Doing::Harmless;
         }
         match totals.in_flight() {

@@ -211,8 +211,14 @@ impl Signals {
 
     /// These are left out besides, since refusing does not bring them down; says so of all that are.
     pub(crate) fn leave_out<'a>(&mut self, now: Time, stuck: impl Iterator<Item = &'a str>) {
-        let why = "it asks for nearly everything to be refused, and does not fall while nothing is in flight";
-        self.readings.left_out.extend(stuck.map(|name| (name.to_owned(), why.to_owned())));
+        let why = "it asks for nearly everything to be refused, and does not fall while callers are turned away";
+        let left_out = &mut self.readings.left_out;
+        for name in stuck {
+            // One that hangs or panics meanwhile is left out for that.
+            if left_out.iter().all(|(other, _)| other != name) {
+                left_out.push((name.to_owned(), why.to_owned()));
+            }
+        }
         self.telling.tell(now, &self.readings.left_out);
     }
 
@@ -334,12 +340,13 @@ mod tests {
 
         signals.sample(NOW, counts(0, 0));
         signals.sample(NOW + TENTH, counts(0, 0));
-        signals.leave_out(NOW, ["memory"].into_iter());
+        signals.leave_out(NOW, ["memory", "worse"].into_iter());
         let readings = signals.readings().clone();
 
         let expected = [("good", Some(0.5)), ("bad", None), ("worse", None)];
         assert_eq!(readings.plugged, expected.map(|(name, value)| (name.to_owned(), value)));
         assert_eq!(readings.plugged_failures, 4);
+        assert_eq!(readings.left_out.len(), 3, "each once: {readings:?}");
         let why = |name| readings.left_out.iter().find(|(left_out, _)| left_out == name).map(|(_, why)| why.as_str());
         assert_eq!((why("good"), why("worse")), (None, Some("it panicked")));
         assert!(why("memory").is_some_and(|why| why.contains("does not fall")), "{readings:?}");

@@ -77,8 +77,8 @@ pub(super) fn lowest(now: Time, among: &Candidates<'_>, views: &Views, start: us
         let ranks: [i32; LANES] =
             from_fn(|lane| rank(block.view(lane).key(&Look::of(looks[lane])), ahead.wrapping_add(lane)));
         best = from_fn(|lane| {
-            let is_lower = (ranks[lane] < best[lane]) & (begins + lane <= last);
-            if is_lower { ranks[lane] } else { best[lane] }
+            let rank = if begins + lane <= last { ranks[lane] } else { i32::MAX };
+            if rank < best[lane] { rank } else { best[lane] }
         });
         begins += LANES;
         if begins > last {
