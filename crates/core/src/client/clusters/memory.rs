@@ -19,11 +19,16 @@ pub(super) struct Memory {
     pub(super) last: Reading,
     /// Mean share over the time that a report's utilization covers.
     share_reported: DecayingMean,
+    /// The same as far as the cluster could take it: a utilization that ends at 1 answers to no more.
+    share_taken: DecayingMean,
     /// Mean share over the time that errors are counted.
     share_lately: DecayingMean,
-    /// Mean capacity over the time that a report's utilization covers.
-    capacity_reported: DecayingMean,
-    /// Attempts, and those refused and failed, with those of long ago forgotten.
+    /// What a processor gets of what is sent, over the time that a report's utilization covers: the mean of 1 / capacity.
+    per_processor: DecayingMean,
+    /// Attempts begun and completed, with those of long ago forgotten.
+    begun: f64,
+    completed: f64,
+    /// Those that ended, were refused and failed, likewise.
     ended: f64,
     refused: f64,
     failed: f64,
@@ -39,8 +44,11 @@ impl Memory {
             is_home,
             last: Reading::default(),
             share_reported: DecayingMean::new(REPORTED),
+            share_taken: DecayingMean::new(REPORTED),
             share_lately: DecayingMean::new(LATELY),
-            capacity_reported: DecayingMean::new(REPORTED),
+            per_processor: DecayingMean::new(REPORTED),
+            begun: 0.0,
+            completed: 0.0,
             ended: 0.0,
             refused: 0.0,
             failed: 0.0,
@@ -55,7 +63,7 @@ impl Memory {
         self.share_reported.sample(now, share);
         self.share_lately.sample(now, share);
         if reading.usable > 0 {
-            self.capacity_reported.sample(now, reading.capacity());
+            self.per_processor.sample(now, 1.0 / reading.capacity());
         }
         let left = self.counted.map_or(0.0, |then| decay(now.since(then), LATELY));
         // Backends that leave take their counts along; then nothing has happened since.
@@ -64,6 +72,10 @@ impl Memory {
             Some(_) => count(&reading).saturating_sub(count(&self.last)) as f64,
         };
         let (ended, refused, failed) = (since(|one| one.ended), since(|one| one.refused), since(|one| one.failed));
+        let begun = since(|one| one.begun);
+        let completed = since(|one| one.begun.saturating_sub(one.in_flight));
+        self.begun = self.begun * left + begun;
+        self.completed = self.completed * left + completed;
         self.ended = self.ended * left + ended;
         self.refused = self.refused * left + refused;
         self.failed = self.failed * left + failed;
@@ -71,6 +83,7 @@ impl Memory {
         self.counted = Some(now);
         self.backlog_before = self.last.backlog;
         self.last = reading;
+        self.share_taken.sample(now, share / self.offered_lately().unwrap_or(0.0).max(1.0));
     }
 
     /// A mean that forgets at a known rate can be taken apart again: what it must have been given since the last time. Only
@@ -86,9 +99,45 @@ impl Memory {
         }
     }
 
-    /// Mean utilization over the time that the shares of errors cover: sooner than reports say it, and less exactly.
-    pub(super) fn utilization_lately(&self) -> Option<f64> {
-        self.utilization_lately.mean()
+    /// What is asked of the cluster over what it can do, of late: beyond 1 where more is begun than completed, which
+    /// utilization cannot say.
+    pub(super) fn offered_lately(&self) -> Option<f64> {
+        let (utilization, waits) = (self.utilization_lately.mean()?, self.waits());
+        let busy = utilization + waits * (1.0 - utilization).max(0.0);
+        // Elsewhere too little is begun to tell.
+        let grown = if self.is_home { (self.begun + PRIOR) / (self.completed + PRIOR) } else { 1.0 };
+        // Only where work waits is it for want of processors that less is completed than begun.
+        Some(busy * (1.0 + waits * (grown.clamp(GROWN_LEAST, GROWN_MOST) - 1.0)) + self.errors())
+    }
+
+    /// Whether work waits for processors: 1 where all of them are surely in use.
+    fn waits(&self) -> f64 {
+        let waiting = self.last.backlog.unwrap_or(0.0);
+        ((waiting - WAITING_LEAST) / (BACKLOG_HIGH - WAITING_LEAST)).clamp(0.0, 1.0)
+    }
+
+    /// What would be asked of it over what it can do, if it got everything: by the mean of reports, and where work waits by
+    /// what is begun and completed, which is the sooner and the less exact. Neither is far above it.
+    pub(super) fn asked_for_all(&self) -> Option<f64> {
+        let load = self.expected(self.last.mean?);
+        // Errors are counted over a shorter time than load.
+        let by_errors = load / self.share_reported() + self.errors() / self.share_lately();
+        let reported = by_errors.max(load / self.share_taken.mean()?);
+        let Some(lately) = self.offered_lately().map(|offered| offered / self.share_lately()) else {
+            return Some(reported);
+        };
+        let between = reported + self.waits() * (lately - reported);
+        Some(between.max(reported - SLACK).max(lately - SLACK))
+    }
+
+    /// Every error as more than full load.
+    fn errors(&self) -> f64 {
+        ERROR_LOAD * (self.failed_share() + self.refused_share())
+    }
+
+    /// Mean load of its tasks and what they are about to get, with errors.
+    pub(super) fn mean_load(&self) -> Option<f64> {
+        Some(self.expected(self.last.mean?) + self.errors())
     }
 
     /// Mean share over the time that the last reading's load covers.
@@ -107,7 +156,7 @@ impl Memory {
 
     /// Capacity over the time that the last reading's load covers.
     pub(super) fn capacity_reported(&self) -> f64 {
-        self.capacity_reported.mean().unwrap_or_else(|| self.capacity())
+        self.per_processor.mean().map_or_else(|| self.capacity(), f64::recip)
     }
 
     /// What the load is about to be: tasks that are gone leave theirs to the others at once, and reports say so later.
@@ -132,7 +181,7 @@ impl Memory {
 
     /// How full the cluster is: its most loaded tasks, what they are about to get, and every error as more than full.
     pub(super) fn load(&self) -> Option<f64> {
-        let errors = ERROR_LOAD * (self.failed_share() + self.refused_share());
+        let errors = self.errors();
         match self.last.load {
             Some(load) => Some(self.expected(load) + errors),
             // Errors alone are known: enough to say that it is full, never that it is idle.
@@ -180,7 +229,7 @@ pub(super) enum Backlog {
 }
 
 /// Half-life of the utilization in a report.
-const REPORTED: Duration = Duration::from_millis(1_386);
+pub(super) const REPORTED: Duration = Duration::from_millis(1_386);
 /// Readings that follow each other sooner cannot be taken apart: 30 ms.
 const UNDONE_MOST: f64 = 0.985;
 /// Two readings at the default period.
@@ -199,6 +248,13 @@ const EVENNESS_LEAST: f64 = 0.2;
 /// Twice as much as chance leaves waiting at 85 % of four processors with requests sent at random.
 const BACKLOG_HIGH: f64 = 2.0;
 const BACKLOG_FALLS: f64 = 0.98;
+/// As much as chance leaves waiting at 85 %.
+const WAITING_LEAST: f64 = 0.5;
+/// What is begun over what is completed: beyond these it is a jolt, no rate.
+const GROWN_LEAST: f64 = 0.5;
+const GROWN_MOST: f64 = 4.0;
+/// How far two ways to tell one thing may be apart by chance.
+const SLACK: f64 = 0.1;
 
 #[cfg(test)]
 mod tests {
@@ -262,7 +318,7 @@ mod tests {
         }
         // A second after the step: what reports say is on its way to 0.76, and three half-lives have passed here.
         assert!(mean.mean() < Some(0.77));
-        assert!(memory.utilization_lately() > Some(0.93), "{:?}", memory.utilization_lately());
+        assert!(memory.offered_lately() > Some(0.93), "{:?}", memory.offered_lately());
     }
 
     #[test]
@@ -276,9 +332,62 @@ mod tests {
                 memory.observe(now, Reading { age_s, ..reading(mean) }, 1.0);
                 now = now + PERIOD;
             }
-            let lately = memory.utilization_lately().unwrap_or(0.0);
+            let lately = memory.offered_lately().unwrap_or(0.0);
             assert!(lately <= most && (age > 1.0 || lately > 0.6), "{age}: {lately}");
         }
+    }
+
+    #[test]
+    fn what_is_begun_and_not_completed_says_how_far_it_is_beyond_its_capacity() {
+        // 14 are begun for each 10 that are completed: where work waits it is for want of processors, else for something else.
+        for (backlog, least, most) in [(5.0, 1.37, 1.43), (0.2, 0.99, 1.01)] {
+            let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+            let mut last = Reading { backlog: Some(backlog), ..reading(1.0) };
+            for _ in 0..40 {
+                (last.begun, last.in_flight) = (last.begun + 140, last.in_flight + 40);
+                memory.observe(now, last, 1.0);
+                now = now + PERIOD;
+            }
+            let offered = memory.offered_lately().unwrap_or(0.0);
+            assert!((least..=most).contains(&offered), "{backlog}: {offered}");
+        }
+    }
+
+    #[test]
+    fn work_that_waits_and_becomes_less_is_no_reason_to_leave() {
+        let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+        let mut last = Reading { backlog: Some(9.0), in_flight: 5_000, begun: 5_000, ..reading(1.0) };
+        for _ in 0..40 {
+            (last.begun, last.in_flight) = (last.begun + 90, last.in_flight - 10);
+            memory.observe(now, last, 0.6);
+            now = now + PERIOD;
+        }
+        let all = memory.asked_for_all().unwrap_or(0.0);
+        assert!((1.5..1.6).contains(&all), "0.9 of its capacity with a share of 0.6: {all}");
+    }
+
+    #[test]
+    fn a_utilization_that_ends_at_1_does_not_hide_what_was_refused() {
+        let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+        let (mut mean, mut last) = (DecayingMean::new(REPORTED), reading(0.8));
+        // At 1.6 of its capacity it works at 1 and refuses the rest, for 5 s; then it gets 0.6 of that, which is 0.96.
+        for step in 0..64 {
+            let (utilization, refused, share) = match step {
+                0..40 => (0.8, 0, 1.0),
+                40..60 => (1.0, 38, 1.0),
+                _ => (0.96, 0, 0.6),
+            };
+            mean.sample(now, utilization);
+            (last.ended, last.refused) = (last.ended + 100, last.refused + refused);
+            (last.mean, last.load) = (mean.mean(), mean.mean());
+            memory.observe(now, last, share);
+            now = now + PERIOD;
+        }
+        // A second later nothing of what was refused is left; of the mean over the share of its time 1.15 would be.
+        let all = memory.last.mean.unwrap_or(0.0) / memory.share_taken.mean().unwrap_or(1.0);
+        assert!((1.4..1.7).contains(&all), "{all}");
+        let all = memory.asked_for_all().unwrap_or(0.0);
+        assert!((1.4..1.7).contains(&all), "{all}");
     }
 
     #[test]

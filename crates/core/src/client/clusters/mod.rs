@@ -8,10 +8,13 @@
 //!
 //! Three things keep many clients with old reports from swinging. A share is judged by the load of the time at which it
 //! was in force (`memory.rs`). A cluster is full sooner for requests from elsewhere than for those from home, so two
-//! that are nearly full never trade theirs. And of the room elsewhere only half is taken before looking again, unless
-//! nobody else can take it. Where all are full everything stays at home: each sheds its own.
+//! that are nearly full never trade theirs. And the room elsewhere is divided by those who are seen to want it. Where home
+//! would be beyond its capacity and others are not, all are brought to one level (`level.rs`); where all are, everything
+//! stays at home: each sheds its own.
 
 mod config;
+mod demand;
+mod level;
 mod memory;
 mod reading;
 mod room;
@@ -22,6 +25,8 @@ use std::time::Duration;
 
 use crate::{InvalidConfig, Mode, Rng, Time};
 pub use config::ClustersConfig;
+use demand::Demand;
+use level::{Bounds, Vessel, levelled};
 use memory::Memory;
 pub use reading::Reading;
 use room::{ALL, Asked, Room};
@@ -51,8 +56,7 @@ pub use shares::{CLUSTERS_MOST, Shares, SharesLocal};
 pub struct Spill {
     config: ClustersConfig,
     clusters: Vec<Cluster>,
-    /// Processors that the requests of all clients like this one take, wherever they go.
-    demand: Option<f64>,
+    demand: Demand,
     due: Time,
     decided: Option<Time>,
     published: Option<Arc<Shares>>,
@@ -104,7 +108,7 @@ impl Spill {
         Ok(Spill {
             config,
             clusters: (0..clusters).map(Cluster::new).collect(),
-            demand: None,
+            demand: Demand::default(),
             due,
             decided: None,
             published: None,
@@ -119,7 +123,7 @@ impl Spill {
         if self.config.mode == Mode::Off && config.mode != Mode::Off {
             // Nothing was read meanwhile: what was known is of another time.
             self.clusters = (0..self.clusters.len()).map(Cluster::new).collect();
-            (self.demand, self.decided, self.wants_news, self.due) = (None, None, false, now);
+            (self.demand, self.decided, self.wants_news, self.due) = (Demand::default(), None, false, now);
         }
         self.due = self.due.min(now + config.period);
         self.config = config;
@@ -141,12 +145,14 @@ impl Spill {
         // Nor does a pause in which nobody looked: after it things go on a step at a time.
         let most = (STEPS_AT_ONCE * self.config.period).max(PASSED_LEAST);
         let passed = self.decided.map_or(0.0, |then| now.since(then).min(most).as_secs_f64());
-        let mut is_used = false;
+        let (mut is_used, mut begun) = (false, 0);
         for ((cluster, &reading), share) in self.clusters.iter_mut().zip(readings).zip(in_force) {
             is_used |= reading.ended != cluster.memory.last.ended;
+            begun += reading.begun.saturating_sub(cluster.memory.last.begun);
             cluster.memory.observe(now, reading, share);
         }
-        self.learn_demand();
+        self.demand.count(now, begun);
+        self.demand.learn(&self.clusters[0].memory);
         self.decide(passed);
         let home = &self.clusters[0];
         let is_calm = home.memory.load().is_some_and(|load| load < CALM * self.config.full) && home.share >= ALL;
@@ -202,17 +208,6 @@ impl Spill {
         })
     }
 
-    /// What all that is asked for by clients like this one takes, from what the part of it at home takes there.
-    fn learn_demand(&mut self) {
-        let home = &self.clusters[0].memory;
-        let share = home.share_reported();
-        // Answers that fail cost little, and a small part says little of the whole: then what was learned holds on.
-        let can_tell = share >= SHARE_TOLD && home.failed_share() + home.refused_share() < ERRORS_TOLD;
-        if let Some(used) = home.used().filter(|used| can_tell && *used > 0.0) {
-            self.demand = Some(used / share);
-        }
-    }
-
     fn decide(&mut self, passed: f64) {
         let mode = self.config.mode;
         let rooms: Vec<Room> = (0..self.clusters.len()).map(|place| self.room_of(place, passed)).collect();
@@ -225,6 +220,9 @@ impl Spill {
             cluster.share = if place > 0 && share < LEAST { 0.0 } else { share };
             cluster.why = room.why;
             left -= cluster.share;
+        }
+        if left > 0.0 {
+            left -= self.level(left, passed);
         }
         if left > 0.0 {
             let capacity: f64 = self.clusters.iter().filter(|one| usable(one)).map(|one| one.memory.capacity()).sum();
@@ -243,19 +241,70 @@ impl Spill {
         }
     }
 
+    /// Where home would be beyond its capacity with what nobody has room for, all are brought to one level. Says how much of
+    /// it that places.
+    fn level(&mut self, left: f64, passed: f64) -> f64 {
+        let Some(demand) = self.home_demand().filter(|_| self.clusters[0].memory.last.usable > 0) else { return 0.0 };
+        let full = self.config.full;
+        let bounds = Bounds { from: f64::midpoint(full, 1.0), top: TOP.max(full), margin: self.config.margin };
+        if (self.clusters[0].share + left) * demand <= bounds.from {
+            return 0.0;
+        }
+        let part = self.part(Memory::mean_load, f64::midpoint(bounds.from, bounds.top), bounds.top);
+        let vessel = |place: usize| {
+            let cluster = &self.clusters[place];
+            let none =
+                Vessel { share: cluster.share, limit: 0.0, load: 1.0, reported: 0.0, processors: 0.0, part: 0.0 };
+            Asked { part, ..self.asked(place, passed) }.vessel(cluster.share, bounds.top).unwrap_or(none)
+        };
+        let others: Vec<Vessel> = (1..self.clusters.len()).map(vessel).collect();
+        let mut placed = 0.0;
+        for (cluster, share) in self.clusters[1..].iter_mut().zip(levelled(demand, &others, bounds)) {
+            let more = (share - cluster.share).min(left - placed);
+            if more > 0.0 {
+                cluster.share += more;
+                cluster.why = LEVEL;
+                placed += more;
+            }
+        }
+        placed
+    }
+
+    /// What would be asked of the nearest over what it can do, if everything stayed there.
+    fn home_demand(&self) -> Option<f64> {
+        let home = &self.clusters[0].memory;
+        if home.share_reported() >= SHARE_TOLD && home.share_lately() >= SHARE_TOLD {
+            return home.asked_for_all();
+        }
+        let more = (1.0 - home.share_reported()) * self.demand.processors()? / home.capacity().max(f64::MIN_POSITIVE);
+        Some(home.mean_load()? + more)
+    }
+
+    /// What of the room elsewhere is for clients like this one, where clusters beyond these loads look for room too.
+    fn part(&self, load: impl Fn(&Memory) -> Option<f64>, from: f64, to: f64) -> f64 {
+        let others = self.clusters[1..].iter().filter_map(|other| load(&other.memory));
+        let looking = others.map(|load| ((load - from) / (to - from).max(NARROWEST)).clamp(0.0, 1.0));
+        1.0 / (1.0 + looking.sum::<f64>())
+    }
+
     fn room_of(&self, place: usize, passed: f64) -> Room {
+        let asked = self.asked(place, passed);
+        if place == 0 { asked.at_home() } else { asked.elsewhere() }
+    }
+
+    fn asked(&self, place: usize, passed: f64) -> Asked<'_> {
         let cluster = &self.clusters[place];
-        let asked = Asked {
+        Asked {
             config: &self.config,
             memory: &cluster.memory,
             share: cluster.share,
-            demand: self.demand,
+            demand: self.demand.processors(),
             passed,
+            is_home: place == 0,
             home_load: self.clusters[0].memory.load(),
             home_failing: self.clusters[0].memory.last.failing.unwrap_or(0.0),
-            clusters: self.clusters.len(),
-        };
-        if place == 0 { asked.at_home() } else { asked.elsewhere() }
+            part: self.part(Memory::load, self.config.full, f64::midpoint(self.config.full, 1.0)),
+        }
     }
 }
 
@@ -266,8 +315,10 @@ const PASSED_LEAST: Duration = Duration::from_secs(1);
 const CALM: f64 = 0.5;
 /// Below this the part at home says little of the whole.
 const SHARE_TOLD: f64 = 0.2;
-/// With more errors than this, what is used says little of what is asked for.
-const ERRORS_TOLD: f64 = 0.05;
+/// Nobody is brought beyond this by requests from elsewhere: what is left is for what is not seen in time.
+const TOP: f64 = 0.98;
+const NARROWEST: f64 = 0.01;
+const LEVEL: &str = "has more room than the nearest, which is beyond its capacity";
 /// Less is not worth the way.
 const LEAST: f64 = 0.005;
 /// What may come home at once.

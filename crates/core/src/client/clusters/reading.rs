@@ -27,6 +27,10 @@ pub struct Reading {
     pub age_s: Option<f64>,
     /// Share of what its tasks answer that fails, as they say themselves: known without sending anything there.
     pub failing: Option<f64>,
+    /// Attempts begun so far, ended or not, and requests this client did not send because the cluster had no room.
+    pub begun: u64,
+    /// Those of them that have not ended; streams do not count, which may last for hours.
+    pub in_flight: u64,
     /// Attempts that ended so far, and requests this client did not send because the cluster had no room.
     pub ended: u64,
     /// Those of them that were refused as too much, there or here.
@@ -51,6 +55,9 @@ impl Client {
             reading.wanted += 1;
             let Some(slot) = self.roster.slots().get(member.slot) else { continue };
             let ended = slot.ended();
+            let in_flight = u64::from(slot.in_flight.counts().0);
+            reading.in_flight += in_flight;
+            reading.begun += ended.iter().sum::<u64>() + in_flight;
             let of = |outcomes: &[Outcome]| outcomes.iter().map(|outcome| ended[outcome.index()]).sum::<u64>();
             reading.refused += of(&[Outcome::Overloaded, Outcome::DontRetry]);
             reading.failed += of(&[Outcome::Failed, Outcome::Expired]);
@@ -63,6 +70,7 @@ impl Client {
         let here = throttled + refused[Refusal::AllFull.index()];
         reading.refused += here;
         reading.ended += here;
+        reading.begun += here;
         self.read_reports(now, &mut reading);
         reading
     }

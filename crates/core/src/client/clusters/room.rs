@@ -1,6 +1,7 @@
 //! How much of its requests a client may send to one cluster: a share, and why.
 
 use super::ClustersConfig;
+use super::level::Vessel;
 use super::memory::{Backlog, Memory};
 
 /// The most a cluster may get now.
@@ -21,12 +22,14 @@ pub(super) struct Asked<'a> {
     pub(super) demand: Option<f64>,
     /// Seconds since the last decision.
     pub(super) passed: f64,
+    /// Whether it is the nearest.
+    pub(super) is_home: bool,
     /// How full the nearest is.
     pub(super) home_load: Option<f64>,
     /// What tasks of the nearest say that they fail: what fails everywhere is no reason to stay away.
     pub(super) home_failing: f64,
-    /// How many clusters there are.
-    pub(super) clusters: usize,
+    /// What of the room elsewhere is this client's and of those like it: others that are full want it too.
+    pub(super) part: f64,
 }
 
 impl Asked<'_> {
@@ -63,11 +66,21 @@ impl Asked<'_> {
             return self.not_into_trouble(most, Room { share: self.share + STEP_UNKNOWN, why: UNKNOWN });
         };
         let room = self.added(load, most) - memory.share_reported();
-        // A third cluster's clients see the same room and cannot be seen: then half of it is taken, and looked at again.
-        let part = if room > 0.0 && self.clusters > 2 { 0.5 } else { 1.0 };
+        let part = if room > 0.0 { self.part } else { 1.0 };
         let share = memory.share_reported() + room * part;
         let why = if room > 0.0 { ROOM } else { FULL };
         self.not_into_trouble(most, Room { share: share.clamp(0.0, 1.0), why })
+    }
+
+    /// The same cluster as one that is levelled with, where home would be beyond its capacity otherwise. `share` is what it
+    /// gets in any case.
+    pub(super) fn vessel(&self, share: f64, top: f64) -> Option<Vessel> {
+        let memory = self.memory;
+        let load = memory.mean_load().filter(|_| memory.last.usable > 0 && memory.capacity() > 0.0)?;
+        let limit = self.not_into_trouble(f64::midpoint(top, 1.0), Room { share: 1.0, why: ROOM }).share;
+        let demand = self.demand.unwrap_or_else(|| memory.capacity()).max(f64::MIN_POSITIVE);
+        let processors = memory.capacity() / demand;
+        Some(Vessel { share, limit, load, reported: memory.share_reported(), processors, part: self.part })
     }
 
     /// How full a cluster may be for requests from elsewhere: less than for those at home there, but for those whose own
@@ -101,14 +114,16 @@ impl Asked<'_> {
         if memory.load().is_some_and(|load| load > most) && failed > REFUSED_HIGH {
             limit(memory.share_lately() * (1.0 - failed), FAILS);
         }
-        if let Some(utilization) = memory.utilization_lately().filter(|&utilization| utilization > most) {
-            limit(memory.share_lately() * most / utilization, FILLS);
+        if let Some(offered) = memory.offered_lately().filter(|&offered| offered > most) {
+            limit(memory.share_lately() * most / offered, FILLS);
         }
         // Load falls at once where requests fail fast, and the share of errors that tasks report rises slowly.
         if memory.last.failing.is_some_and(|failing| failing > self.home_failing + REFUSED_HIGH) {
             limit(self.share, FAILS);
         }
+        // At home it is known what is begun and what is completed, which says how much is too much.
         match memory.backlog() {
+            _ if self.is_home && memory.offered_lately().is_some() => {}
             Backlog::Grows => limit(self.share * (1.0 - (LEAVE_RATE * self.passed).min(0.5)), PILES_UP),
             Backlog::Falls => limit(self.share, PILES_UP),
             Backlog::None => {}

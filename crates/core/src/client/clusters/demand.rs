@@ -1,0 +1,116 @@
+//! What all that clients like this one ask for takes, in processors.
+//!
+//! The part of it at home tells: what is used there, over the share that goes there. That fails when it is needed most: a
+//! cluster at its capacity uses no more than that, and one that became slow more than another would. Then what was learned
+//! holds on, for each request that this client makes: so a rush is still seen as one.
+
+use std::time::Duration;
+
+use super::SHARE_TOLD;
+use super::memory::{Memory, REPORTED};
+use crate::Time;
+use crate::stats::DecayingMean;
+
+/// Learned from the nearest cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Demand {
+    processors: Option<f64>,
+    /// The same for each request that this client makes in a second.
+    each: Option<f64>,
+    /// Requests of this client in a second: over the time that reports cover, and of late.
+    rate_reported: DecayingMean,
+    rate_lately: DecayingMean,
+    counted: Option<Time>,
+}
+
+impl Default for Demand {
+    fn default() -> Self {
+        Demand {
+            processors: None,
+            each: None,
+            rate_reported: DecayingMean::new(REPORTED),
+            rate_lately: DecayingMean::new(LATELY),
+            counted: None,
+        }
+    }
+}
+
+impl Demand {
+    /// Processors that the requests of all clients like this one take, wherever they go.
+    pub(super) fn processors(&self) -> Option<f64> {
+        self.processors
+    }
+
+    /// This client began so many requests since the last time.
+    pub(super) fn count(&mut self, now: Time, begun: u64) {
+        let seconds = self.counted.map_or(0.0, |then| now.since(then).as_secs_f64());
+        if seconds > 0.0 {
+            let rate = begun as f64 / seconds;
+            self.rate_reported.sample(now, rate);
+            self.rate_lately.sample(now, rate);
+        }
+        self.counted = Some(now);
+    }
+
+    pub(super) fn learn(&mut self, home: &Memory) {
+        let share = home.share_reported();
+        // Answers that fail cost little, and a small part says little of the whole.
+        let is_told = share >= SHARE_TOLD && home.failed_share() + home.refused_share() < ERRORS_TOLD;
+        let is_busy = self.processors.is_some() && home.offered_lately().is_some_and(|offered| offered > BUSY);
+        if let Some(used) = home.used().filter(|used| is_told && !is_busy && *used > 0.0) {
+            let processors = used / share;
+            self.processors = Some(processors);
+            self.each = self.rate_reported.mean().filter(|&rate| rate > RATE_LEAST).map(|rate| processors / rate);
+        } else if let (Some(each), Some(rate)) = (self.each, self.rate_lately.mean()) {
+            self.processors = Some(each * rate.max(RATE_LEAST));
+        }
+    }
+}
+
+/// Half-life of the rate that a demand is scaled by.
+const LATELY: Duration = Duration::from_millis(700);
+/// Who asks less often than once in a second knows nothing of a rate.
+const RATE_LEAST: f64 = 1.0;
+/// With more errors than this, what is used says little of what is asked for.
+const ERRORS_TOLD: f64 = 0.05;
+/// At its capacity, or so near that chance takes it there.
+const BUSY: f64 = 0.95;
+
+#[cfg(test)]
+mod tests {
+    use super::super::Reading;
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_millis(250);
+
+    /// Ten seconds at one load with so many requests in each period.
+    fn hold(demand: &mut Demand, home: &mut Memory, now: &mut Time, load: f64, begun: u64) {
+        for _ in 0..40 {
+            *now = *now + PERIOD;
+            // What is at its capacity has work waiting.
+            let backlog = Some(if load < 1.0 { 0.0 } else { 5.0 });
+            let reading = Reading { usable: 20, wanted: 20, known: 30, processors: Some(4.0), ..Reading::default() };
+            home.observe(*now, Reading { load: Some(load), mean: Some(load), backlog, ..reading }, 1.0);
+            demand.count(*now, begun);
+            demand.learn(home);
+        }
+    }
+
+    #[test]
+    fn a_cluster_at_its_capacity_says_nothing_and_a_rush_is_seen_all_the_same() {
+        for (load, begun, expected) in [(0.5, 10, 60.0), (0.8, 16, 96.0), (1.0, 10, 60.0), (1.0, 30, 180.0)] {
+            let (mut demand, mut home, mut now) = (Demand::default(), Memory::new(true), Time::from_secs(1));
+            hold(&mut demand, &mut home, &mut now, 0.5, 10);
+            hold(&mut demand, &mut home, &mut now, load, begun);
+            let processors = demand.processors().unwrap_or(0.0);
+            assert!((processors / expected - 1.0).abs() < 0.05, "{load} {begun}: {processors}");
+        }
+    }
+
+    #[test]
+    fn one_that_never_saw_it_calm_takes_what_it_sees() {
+        let (mut demand, mut home, mut now) = (Demand::default(), Memory::new(true), Time::from_secs(1));
+        hold(&mut demand, &mut home, &mut now, 1.0, 10);
+        assert!((demand.processors().unwrap_or(0.0) - 120.0).abs() < 1e-6);
+    }
+}
