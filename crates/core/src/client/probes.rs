@@ -18,8 +18,9 @@ impl ProbeBudget {
         // Backends that leave take their counts along: then none has been answered since.
         let answered = requests.saturating_sub(std::mem::replace(&mut self.requests, requests));
         let passed = self.at.replace(now).map_or(0.0, |at| now.since(at).as_secs_f64());
-        self.by_requests = (self.by_requests + answered as f64 * config.per_request).min(SAVED_MOST);
-        self.by_time = (self.by_time + passed * config.per_second).min(SAVED_MOST);
+        self.by_requests =
+            (self.by_requests + answered as f64 * config.per_request).min(saved_most(config.per_request));
+        self.by_time = (self.by_time + passed * config.per_second).min(saved_most(config.per_second));
         self.by_requests.min(self.by_time) as usize
     }
 
@@ -28,6 +29,11 @@ impl ProbeBudget {
         self.by_requests -= probes as f64;
         self.by_time -= probes as f64;
     }
+}
+
+/// A rate of none is none at once: what was saved before it was set is not spent.
+fn saved_most(rate: f64) -> f64 {
+    if rate > 0.0 { SAVED_MOST } else { 0.0 }
 }
 
 /// A pause must not be followed by a burst.
@@ -52,5 +58,18 @@ mod tests {
         budget.spend(6);
         assert_eq!(budget.allowed(later + Duration::from_secs(3_600), 9_000, &config), 16);
         assert_eq!(budget.allowed(later + Duration::from_secs(3_601), 3, &config), 16, "fewer are no debt");
+    }
+
+    #[test]
+    fn a_rate_that_is_set_to_none_spends_nothing_of_what_was_saved() {
+        let config = ProbesConfig { per_request: 0.5, per_second: 10.0 };
+        let (mut budget, start) = (ProbeBudget::default(), Time::from_secs(9));
+        budget.allowed(start, 0, &config);
+        let later = start + Duration::from_secs(1);
+        assert_eq!(budget.allowed(later, 8, &config), 4);
+
+        assert_eq!(budget.allowed(later, 8, &ProbesConfig { per_request: 0.0, ..config.clone() }), 0);
+        assert_eq!(budget.allowed(later, 16, &config), 4, "and begins anew");
+        assert_eq!(budget.allowed(later, 16, &ProbesConfig { per_second: 0.0, ..config }), 0);
     }
 }

@@ -293,6 +293,23 @@ fn a_step_of_speed_is_followed_within_half_a_minute() {
 }
 
 #[test]
+fn a_backend_that_says_to_use_half_of_what_it_does_gets_some_times_its_share_and_not_everything() {
+    let mut fixture = Fixture::new(with(WeightedConfig::default()), 20, 5);
+    for second in 0..300 {
+        for number in 0..20 {
+            let says = if number == 0 { 0.35 } else { 0.7 };
+            fixture.client.handle_report(after(second), id(number), &report(says, 100.0, 0.0));
+        }
+        refit(&mut fixture, after(second));
+    }
+
+    let weights: Vec<f64> = (0..20).map(|number| weight_of(&fixture, after(300), number).0).collect();
+    let share = weights[0] / weights.iter().sum::<f64>();
+    // Twice as able by its word, corrected four times: 8 beside 19 of 0.84.
+    assert!((0.2..0.4).contains(&share), "{share}: {weights:?}");
+}
+
+#[test]
 fn a_backend_that_comes_back_as_a_lame_duck_and_ready_again_starts_slowly() {
     let mut fixture = Fixture::new(with(WeightedConfig { slow_start: Duration::from_secs(10), ..plain() }), 3, 9);
     fixture.client.handle_readiness(after(50), id(1), Readiness::LameDuck);

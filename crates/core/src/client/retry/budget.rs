@@ -80,6 +80,9 @@ impl Budget {
                 }
                 return;
             }
+            if is_late(seen, bucket) {
+                return;
+            }
             let fresh = stamp(bucket) | one;
             match place.compare_exchange_weak(seen, fresh, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -94,7 +97,7 @@ impl Budget {
         let mut seen = place.load(Ordering::Relaxed);
         loop {
             let own = if is_of(seen, bucket) { seen } else { stamp(bucket) };
-            if self.sums_with(bucket, own).left(share) == 0 || is_full(own) {
+            if is_late(seen, bucket) || self.sums_with(bucket, own).left(share) == 0 || is_full(own) {
                 return false;
             }
             match place.compare_exchange_weak(seen, own + RETRY, Ordering::Relaxed, Ordering::Relaxed) {
@@ -172,6 +175,15 @@ fn is_of(word: u64, bucket: u64) -> bool {
     word >> STAMP_SHIFT == stamp(bucket) >> STAMP_SHIFT
 }
 
+/// Whether the word counts what came after this bucket: its place was taken while a thread stood still that had looked at
+/// the clock before. It counts nothing then, and is allowed nothing: what was counted since must not be lost.
+///
+/// Looked at by whole turns of the ring, as far as a thread may stand still: a client that was idle for most of the time in
+/// which stamps come round would else be taken for late, for long.
+fn is_late(word: u64, bucket: u64) -> bool {
+    (1..=TURNS_LATE).any(|turns| is_of(word, bucket + turns * BUCKETS as u64))
+}
+
 /// Whether a count may run into the next one, with some room for threads that have looked before.
 #[inline]
 fn is_full(word: u64) -> bool {
@@ -181,6 +193,8 @@ fn is_full(word: u64) -> bool {
 
 /// Ten whole ones make the window, and one is being filled.
 pub(crate) const BUCKETS: usize = if cfg!(loom) { 2 } else { 11 };
+/// A minute of standing still, with buckets of a second.
+const TURNS_LATE: u64 = 6;
 /// A client without a retry in ten requests has nothing to tell from one that is refused by chance.
 const ENOUGH: u64 = 10;
 const REFUSED_MOST: u64 = (1 << 18) - 1;
@@ -227,6 +241,30 @@ mod tests {
         assert!(budget.take(7, 0.1) && !budget.take(8, 0.1));
         budget.give_back(8);
         assert_eq!(budget.sums(8).retries, 1, "nothing was taken there");
+    }
+
+    #[test]
+    fn a_thread_that_stood_still_for_a_window_or_more_loses_nothing_of_the_others_counts() {
+        for turns in 1..=TURNS_LATE {
+            let budget = Budget::default();
+            let (late, now) = (20, 20 + turns * BUCKETS as u64);
+            (0..30).for_each(|_| budget.on_request(now));
+            assert!(budget.take(now, 0.1));
+            let before = budget.sums(now);
+
+            budget.on_request(late);
+            budget.on_refused(late);
+            assert!(!budget.take(late, 0.1), "its view of the window is of another time");
+
+            assert_eq!(budget.sums(now), before, "{turns} turns late");
+        }
+        // One that was idle for long is not late: its old words are overwritten.
+        for idle in 1..4_000 {
+            let budget = Budget::default();
+            budget.on_request(20);
+            budget.on_request(20 + idle);
+            assert_eq!(budget.sums(20 + idle).requests, if idle < BUCKETS as u64 { 2 } else { 1 }, "{idle}");
+        }
     }
 
     /// Any sequence, any share: in no window more than the share or one, and in all time the share and one for each window
