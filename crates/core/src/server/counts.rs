@@ -9,10 +9,13 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Shard {
     pub(crate) admitted: AtomicU64,
     pub(crate) finished: AtomicU64,
+    /// Those of them that never came further than the line.
+    pub(crate) left_line: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) latency_nanos: AtomicU64,
-    /// Time in handlers, without the time in line.
-    pub(crate) handled_nanos: AtomicU64,
+    /// Whole answers, and their time in handlers, without the time in line.
+    pub(crate) whole: AtomicU64,
+    pub(crate) whole_nanos: AtomicU64,
     /// CPU that handlers used, by criticality.
     pub(crate) cpu_nanos: [AtomicU64; 4],
     pub(crate) retries: AtomicU64,
@@ -41,9 +44,11 @@ pub(crate) struct Shard {
 pub(crate) struct Totals {
     pub(crate) admitted: u64,
     pub(crate) finished: u64,
+    pub(crate) left_line: u64,
     pub(crate) errors: u64,
     pub(crate) latency_nanos: u64,
-    pub(crate) handled_nanos: u64,
+    pub(crate) whole: u64,
+    pub(crate) whole_nanos: u64,
     pub(crate) cpu_nanos: [u64; 4],
     pub(crate) retries: u64,
     pub(crate) asked: [u64; 4],
@@ -63,6 +68,11 @@ pub(crate) struct Totals {
 impl Totals {
     pub(crate) fn in_flight(&self) -> u64 {
         self.admitted.saturating_sub(self.finished)
+    }
+
+    /// That were in a handler and are not any more.
+    pub(crate) fn left(&self) -> u64 {
+        self.finished.saturating_sub(self.left_line)
     }
 
     pub(crate) fn of(&self, refusal: ServerRefusal) -> u64 {
@@ -90,7 +100,9 @@ impl Totals {
         self.admitted += shard.admitted.load(Ordering::Acquire);
         sum(&mut self.errors, &shard.errors);
         sum(&mut self.latency_nanos, &shard.latency_nanos);
-        sum(&mut self.handled_nanos, &shard.handled_nanos);
+        sum(&mut self.left_line, &shard.left_line);
+        sum(&mut self.whole, &shard.whole);
+        sum(&mut self.whole_nanos, &shard.whole_nanos);
         sum(&mut self.retries, &shard.retries);
         sum(&mut self.degraded, &shard.degraded);
         each(&mut self.cpu_nanos, &shard.cpu_nanos);

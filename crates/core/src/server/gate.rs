@@ -1,6 +1,6 @@
 //! What a request meets at a server: in, in line, or not, and what is counted.
 //!
-//! In this order: has it still time, has its customer, does it matter enough, are too many in flight, must it wait. On
+//! In this order: has it still time, has its customer, does it matter enough, are too many in handlers, must it wait. On
 //! atomics only; the lock of the line is taken only by those who wait.
 
 use std::sync::Arc;
@@ -162,7 +162,7 @@ impl Gate {
         }
         spared |= self.check_quota(now, shard, meta)?;
         spared |= self.check_cutoff(now, shard, meta)?;
-        self.check_limit(now, shard, class)?;
+        self.check_limit(now, shard, meta)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
         let reserved = self.buckets.charge(now, meta.customer, class, work);
         let admission = Admission {
@@ -221,17 +221,18 @@ impl Gate {
     }
 
     fn check_quota(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<bool, Refused> {
-        let standing = self.buckets.standing(now, meta.customer, meta.criticality);
-        if !self.bites(standing) {
+        let (customer, class) = (meta.customer, meta.criticality);
+        if !self.bites(now, self.buckets.standing(now, customer, class), customer, class) {
             return Ok(false);
         }
-        self.judge(now, shard, meta.criticality, Mechanism::Quota, ServerRefusal::OutOfQuota)
+        let judged = self.judge(now, shard, class, Mechanism::Quota, ServerRefusal::OutOfQuota);
+        judged.inspect_err(|_| self.buckets.note_refused(now, customer, class))
     }
 
-    fn bites(&self, standing: Standing) -> bool {
+    fn bites(&self, now: Time, standing: Standing, customer: CustomerId, class: Criticality) -> bool {
         match standing {
             Standing::Within => false,
-            Standing::OverSoft => self.rules.is_short(),
+            Standing::OverSoft => self.rules.is_short() || self.buckets.refused_above(now, customer, class),
             Standing::OverHard => true,
         }
     }
@@ -239,8 +240,8 @@ impl Gate {
     /// Whether one in line would be refused for its customer's quota, were it to come now.
     pub(crate) fn is_out_of_quota(&self, now: Time, waiting: &Waiting) -> bool {
         let Admission { customer, criticality, reserved, .. } = waiting.admission;
-        self.rules.is_on(Mechanism::Quota)
-            && self.bites(self.buckets.standing_without(now, customer, criticality, reserved))
+        let standing = self.buckets.standing_without(now, customer, criticality, reserved);
+        self.rules.is_on(Mechanism::Quota) && self.bites(now, standing, customer, criticality)
     }
 
     fn check_cutoff(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<bool, Refused> {
@@ -252,11 +253,9 @@ impl Gate {
         self.judge(now, shard, class, Mechanism::Cutoff, ServerRefusal::Overloaded)
     }
 
-    fn check_limit(&self, now: Time, shard: &Shard, class: Criticality) -> Result<(), Refused> {
-        let limit = self.rules.limit();
-        // The least critical stop first, at five eighths of the limit.
-        let own = u64::from(limit) * (5 + class.index() as u64) / 8;
-        if limit == u32::MAX || u64::from(self.in_flight()) < own.max(1) {
+    fn check_limit(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<(), Refused> {
+        let (cutoff, class) = (self.rules.limit_cutoff_observed(), meta.criticality);
+        if cutoff == Cutoff::NOTHING || cutoff.admits(meta.priority()) && !self.rules.refused_above(now, class) {
             return Ok(());
         }
         self.judge(now, shard, class, Mechanism::Limit, ServerRefusal::LimitReached).map(|_is_counted| ())
@@ -301,8 +300,14 @@ impl Gate {
 
     /// Called from the line.
     pub(crate) fn start_waiting(&self, now: Time, waiting: Waiting) -> Admission {
-        let Waiting { mut admission, .. } = waiting;
+        let Waiting { mut admission, deadline, .. } = waiting;
         admission.started = now;
+        // One that came too late has been counted when it came.
+        let is_late_now = deadline <= now && deadline > admission.arrived;
+        if is_late_now && self.rules.mode(Mechanism::Deadline) == Mode::Observe {
+            let observed = &self.shards[admission.shard as usize % SHARDS].observed[ServerRefusal::TooLate.index()];
+            observed[admission.criticality.index()].fetch_add(1, Ordering::Relaxed);
+        }
         self.begin(now, &mut admission);
         admission
     }
@@ -318,13 +323,21 @@ impl Gate {
         let Waiting { admission, .. } = waiting;
         let shard = &self.shards[admission.shard as usize % SHARDS];
         let refused = self.refuse(now, shard, admission.criticality, reason);
-        self.give_back(&admission, 0);
+        if reason == ServerRefusal::OutOfQuota {
+            self.buckets.note_refused(now, admission.customer, admission.criticality);
+        }
+        self.leave_line(&admission);
         refused
     }
 
     /// Its client went away while it stood in line.
     pub(crate) fn forget(&self, waiting: &Waiting) {
-        self.give_back(&waiting.admission, 0);
+        self.leave_line(&waiting.admission);
+    }
+
+    fn leave_line(&self, admission: &Admission) {
+        self.shards[admission.shard as usize % SHARDS].left_line.fetch_add(1, Ordering::Relaxed);
+        self.give_back(admission, 0);
     }
 
     fn give_back(&self, admission: &Admission, used: u64) {
@@ -355,20 +368,21 @@ impl Gate {
         let shard = &self.shards[admission.shard as usize % SHARDS];
         let latency = now.since(admission.arrived).as_nanos() as u64;
         shard.latency_nanos.fetch_add(latency, Ordering::Relaxed);
-        shard.handled_nanos.fetch_add(now.since(admission.started).as_nanos() as u64, Ordering::Relaxed);
         if outcome.is_error() {
             shard.errors.fetch_add(1, Ordering::Relaxed);
         }
         if outcome == Outcome::Served {
             shard.served[admission.criticality.index()].fetch_add(1, Ordering::Relaxed);
+            if !admission.manner.is_degraded {
+                shard.whole.fetch_add(1, Ordering::Relaxed);
+                shard.whole_nanos.fetch_add(now.since(admission.started).as_nanos() as u64, Ordering::Relaxed);
+            }
         }
         let mut used = admission.reserved;
         if let Some(cost) = cost {
             used = cost.as_nanos() as u64;
             shard.cpu_nanos[admission.criticality.index()].fetch_add(used, Ordering::Relaxed);
-            // One that was broken off says little of what the others cost; where nothing else is known, at least that much.
-            let tells = outcome != Outcome::Cancelled || used > 0 && !self.costs.knows(admission.method);
-            if tells {
+            if self.tells(&admission, outcome, used) {
                 self.costs.learn(admission.method, cost, admission.manner);
             }
             if used > admission.reserved {
@@ -376,6 +390,19 @@ impl Gate {
             }
         }
         self.give_back(&admission, used);
+    }
+
+    /// Whether this one says what others cost. One whose time was up would have cost at least so much, which is news only
+    /// where it is more than expected: a server that is too slow for all its callers would else know the cheap ones only. One
+    /// whose client went away for reasons of its own tells nothing, unless nothing is known.
+    fn tells(&self, admission: &Admission, outcome: Outcome, used: u64) -> bool {
+        let is_more = || used > self.costs.price(admission.method, admission.manner.level).now;
+        match outcome {
+            Outcome::Cancelled | Outcome::Expired if !self.costs.knows(admission.method) => used > 0,
+            Outcome::Cancelled => false,
+            Outcome::Expired => is_more(),
+            _ => true,
+        }
     }
 
     /// Its handler made its answer cheaper, and says so.
@@ -424,6 +451,15 @@ impl Gate {
             shard.admitted.load(Ordering::Acquire).saturating_sub(finished)
         });
         u32::try_from(running.sum::<u64>()).unwrap_or(u32::MAX)
+    }
+
+    /// Requests in handlers now. Where the line only observes, those who would stand in it are not among them.
+    pub(crate) fn in_handlers(&self) -> u32 {
+        let waiting = match self.rules.mode(Mechanism::Queue) {
+            Mode::Observe => self.running.now().saturating_sub(self.rules.slots()),
+            Mode::On | Mode::Off => self.running.waiting(),
+        };
+        self.in_flight().saturating_sub(waiting)
     }
 
     pub(crate) fn rules(&self) -> &Rules {

@@ -72,7 +72,7 @@ impl fmt::Display for ServerRefusal {
             ServerRefusal::Closed => "this task has stopped; another one serves",
             ServerRefusal::OutOfQuota => "the customer is out of quota on this task",
             ServerRefusal::Overloaded => "this task is overloaded and serves what matters more",
-            ServerRefusal::LimitReached => "this task has as many requests in flight as it can use",
+            ServerRefusal::LimitReached => "this task has as many requests in its handlers as it can use",
             ServerRefusal::QueueFull => "this task is overloaded and its queue is full",
             ServerRefusal::WaitedTooLong => "this task is overloaded and the request waited too long",
         })

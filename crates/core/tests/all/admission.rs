@@ -191,7 +191,7 @@ fn observing_foretells_what_would_be_refused_degraded_and_made_to_wait() {
     }
 
     let seen = server.snapshot(now).admission;
-    let demand: f64 = seen.demand.iter().sum();
+    let demand: f64 = seen.demand.unwrap().iter().sum();
     assert!((4.5..5.5).contains(&demand), "{demand}");
     // Each criticality is 1.25 of what it can do. Half to twice of 1.05 of that is handed out, as idling says.
     let cutoff = seen.cutoff_observed.value();
@@ -242,7 +242,7 @@ fn cheaper_answers_stay_cheaper_until_whole_ones_fit_again() {
 
     let (now, whole) = serve(&mut server, now, 20, MS * 16 / 5, cost);
     assert_eq!(server.gate().degrade(), 3);
-    let demand = server.snapshot(now).admission.demand[2];
+    let demand = server.snapshot(now).admission.demand.unwrap()[2];
     assert!((1.1..1.4).contains(&demand), "{demand}");
     // One in 128 of 6,250, five standard deviations of a binomial about that.
     assert!((14..=84).contains(&whole), "{whole} were asked for in full");
@@ -505,26 +505,6 @@ fn a_request_charged_piece_by_piece_costs_its_customer_as_much_as_one_charged_at
 }
 
 #[test]
-fn the_limit_of_requests_in_flight_stops_the_least_critical_first() {
-    let mut server = server(|config| {
-        config.modes.limit = Mode::On;
-        config.modes.queue = Mode::Off;
-        config.limit_least = 8;
-    });
-    // One answer makes a limit known; all that follow wait for somebody else, and none ends.
-    let first = ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().unwrap();
-    server.gate().finish(NOW + MS, first, Outcome::Served, Some(MS));
-    server.handle_usage(NOW + 100 * MS, usage());
-    let now = NOW + 101 * MS;
-    let mut let_in = |level| (0..20).map_while(|_| ask(&server, now, &of(level)).ok()).count();
-
-    // In flight five, six, seven and eight eighths of it, whoever is there already.
-    assert_eq!(Criticality::ALL.map(&mut let_in), [5, 1, 1, 1]);
-    let refused = ask(&server, now, &of(Criticality::CriticalPlus)).unwrap_err();
-    assert_eq!(refused.reason, ServerRefusal::LimitReached);
-}
-
-#[test]
 fn many_retries_make_it_say_dont_retry() {
     let mut server = server(|_| {});
     let retry = |attempt| RequestMeta { attempt, ..of(Criticality::Sheddable) };
@@ -537,4 +517,41 @@ fn many_retries_make_it_say_dont_retry() {
     let refused = ask(&server, now, &retry(0)).unwrap_err();
     assert!(refused.dont_retry, "one in twenty is more than 4 %");
     assert!(server.snapshot(now).admission.retries.is_some_and(|share| (share - 0.05).abs() < 0.01));
+}
+
+#[test]
+fn a_deadline_that_passes_in_line_is_counted_where_deadlines_only_observe() {
+    let mut server = server(|config| config.modes.deadline = Mode::Observe);
+    server.handle_usage(NOW, usage());
+    let mut line = Line::new(server.gate().clone());
+    let first = ask(&server, NOW, &of(Criticality::Critical)).unwrap().started().unwrap();
+    let meta = RequestMeta { deadline: NOW + MS, ..of(Criticality::Critical) };
+    let Entry::Wait(waiting) = ask(&server, NOW, &meta).unwrap() else { panic!("a second runs") };
+    line.enter(waiting, ());
+    assert!(end(&server, NOW + 2 * MS, first));
+
+    let called = line.next(NOW + 2 * MS).unwrap();
+
+    assert!(called.verdict.is_ok());
+    let seen = server.snapshot(NOW + 2 * MS).admission;
+    assert_eq!(seen.observed[ServerRefusal::TooLate.index()], [0, 0, 1, 0]);
+
+    let Entry::Wait(waiting) = ask(&server, NOW + 2 * MS, &meta).unwrap() else { panic!("two run") };
+    line.enter(waiting, ());
+    assert!(end(&server, NOW + 3 * MS, called.verdict.unwrap()));
+    assert!(line.next(NOW + 3 * MS).unwrap().verdict.is_ok());
+    let seen = server.snapshot(NOW + 3 * MS).admission;
+    assert_eq!(seen.observed[ServerRefusal::TooLate.index()], [0, 0, 2, 0], "one that came too late counts once");
+}
+
+#[test]
+fn demand_is_not_known_where_nobody_measures_it() {
+    let mut off = ServerConfig::default();
+    off.admission.modes.all = Mode::Off;
+    let mut server = server(|_| {});
+    assert!(server.snapshot(NOW).admission.demand.is_some());
+
+    server.handle_config(NOW, off).unwrap();
+
+    assert_eq!(server.snapshot(NOW).admission.demand, None);
 }

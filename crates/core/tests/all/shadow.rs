@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::support::NOW;
-use evenkeel_core::server::{GateLocal, Spent, Usage};
+use evenkeel_core::server::{Admission, AdmissionSnapshot, GateLocal, Spent, Usage};
 use evenkeel_core::{Lot, MethodId, Mode, Outcome, RequestMeta, Rng, Server, ServerConfig, Time};
 
 const MS: Duration = Duration::from_millis(1);
@@ -65,4 +66,77 @@ fn at_half_load_hardly_anybody_would_wait_and_nobody_would_be_refused() {
     let waits = seen.would_wait.iter().sum::<u64>() as f64 / 16_000.0;
     assert!(waits < 0.2, "{waits}");
     assert_eq!(seen.observed.iter().flatten().sum::<u64>(), 0, "{seen:?}");
+}
+
+/// Two processors, one of which others have. Five times both are asked for, in requests of 4 ms whose callers go away after a
+/// second. They are read so many milliseconds at a time, and the driver looks every so often. What it knows in the last two seconds.
+fn crowded(every: Duration, lump: u32) -> Vec<AdmissionSnapshot> {
+    let mut config = ServerConfig::default();
+    config.admission.modes.all = Mode::Observe;
+    let mut server = Server::new(NOW, config).unwrap();
+    server.handle_ready(NOW);
+    let (mut rng, mut tick, mut spent) = (Rng::from_seed(7), NOW, Duration::ZERO);
+    let mut inside: VecDeque<(Time, Admission)> = VecDeque::new();
+    let mut seen = Vec::new();
+    let rest = |server: &Server, now, admission, outcome, cost| {
+        server.gate().finish(now, admission, outcome, Some(cost));
+        let _nobody_waits = server.gate().running().rests(0);
+    };
+    for millis in 1..=10_000 {
+        let now = NOW + MS * millis;
+        let read = if millis % lump == 0 { lump * 5 / 2 + (millis / lump) % 2 * (lump % 2) } else { 0 };
+        for _ in 0..read {
+            let meta = RequestMeta { method: MethodId(1), lot: Lot::draw(&mut rng), ..RequestMeta::default() };
+            let entry = server.gate().admit(&mut GateLocal::default(), now, &meta, &mut rng).unwrap();
+            inside.push_back((now, entry.started().unwrap()));
+        }
+        spent += MS;
+        while inside.front().is_some_and(|(since, _)| now.since(*since) > 1_000 * MS) {
+            let (_, gone) = inside.pop_front().unwrap();
+            rest(&server, now, gone, Outcome::Expired, MS / 2);
+        }
+        if millis % 4 == 0
+            && let Some((_, done)) = inside.pop_back()
+        {
+            rest(&server, now, done, Outcome::Served, 4 * MS);
+        }
+        if tick + every <= now {
+            tick = now;
+            server.handle_usage(tick, Usage { processors: Some(2.0), ..Usage::default() });
+            server.handle_spent(Spent { handlers: Some(spent), process: Some(spent) });
+            server.handle_timeout(tick);
+            if millis > 8_000 {
+                seen.push(server.snapshot(tick).admission);
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn what_others_on_the_machine_have_is_not_taken_for_room_and_what_expires_not_for_cheap() {
+    for seen in crowded(TICK, 1) {
+        assert_eq!(seen.refused.iter().flatten().sum::<u64>(), 0);
+        assert!((0.95..1.05).contains(&seen.capacity), "{}", seen.capacity);
+        assert!((9.5..10.5).contains(&seen.demand.unwrap().iter().sum()), "{:?}", seen.demand);
+        // A tenth of what is asked for fits, and all of it is CRITICAL.
+        assert!((2.7..3.0).contains(&seen.cutoff_observed.value()), "{:?}", seen.cutoff_observed);
+    }
+}
+
+#[test]
+fn a_driver_that_is_held_up_by_what_it_observes_still_foretells() {
+    for seen in crowded(800 * MS, 1) {
+        assert!((0.95..1.05).contains(&seen.capacity), "{}", seen.capacity);
+        assert!((9.0..11.0).contains(&seen.demand.unwrap().iter().sum()), "{:?}", seen.demand);
+        assert!((2.7..3.0).contains(&seen.cutoff_observed.value()), "{:?}", seen.cutoff_observed);
+    }
+}
+
+#[test]
+fn requests_that_a_crowded_executor_reads_in_lumps_are_neither_a_pause_nor_a_rush() {
+    for seen in crowded(TICK, 250) {
+        assert!((8.0..12.0).contains(&seen.demand.unwrap().iter().sum()), "{:?}", seen.demand);
+        assert!((2.7..3.0).contains(&seen.cutoff_observed.value()), "{:?}", seen.cutoff_observed);
+    }
 }

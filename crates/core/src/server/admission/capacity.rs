@@ -41,12 +41,14 @@ impl Capacity {
         self.learned
     }
 
-    /// In a tick handlers got so many CPU seconds a second, while this share of the processors idled.
-    pub(crate) fn read(&mut self, handlers: f64, idle: f64) {
+    /// In a tick handlers got so many CPU seconds a second, while this share of the processors idled. `sureness` is from 0 to 1: how far
+    /// that is believed.
+    pub(crate) fn read(&mut self, handlers: f64, idle: f64, sureness: f64) {
         if idle < 0.5 {
             // A poll longer than a tick is charged in one of many: such readings are right only on average.
             let full = handlers / (1.0 - idle);
-            self.learned = (self.learned + LEARNING * (full - self.learned)).clamp(LEAST * self.most(), self.most());
+            let learned = self.learned + sureness * LEARNING * (full - self.learned);
+            self.learned = learned.clamp(LEAST * self.most(), self.most());
         } else {
             self.learned += FORGETTING * (self.most() - self.learned);
         }
@@ -60,3 +62,18 @@ const LEARNING: f64 = 0.05;
 const FORGETTING: f64 = 0.02;
 /// A reading below this share of the processors is a mistake: believing it, a task would refuse everything.
 const LEAST: f64 = 0.05;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_fresh_task_gets_for_its_handlers_hardly_counts() {
+        let after = |sureness| {
+            let mut capacity = Capacity::new(2.0);
+            (0..10).for_each(|_| capacity.read(0.1, 0.0, sureness));
+            capacity.get()
+        };
+        assert!(after(1.0) < 1.3 && after(0.05) > 1.9, "{} {}", after(1.0), after(0.05));
+    }
+}

@@ -24,9 +24,9 @@ pub struct AdmissionConfig {
     pub hint_ttl: Duration,
     /// Retries as a share of recent requests from which on the service counts as overloaded (B16). Default 0.04.
     pub retries: f64,
-    /// Requests in flight as a multiple of what the rate of answers needs. Default 2.
+    /// Requests in handlers as a multiple of what is needed when nothing is wrong. Default 3.
     pub limit: f64,
-    /// Requests in flight that no limit goes below. Default 64.
+    /// Requests in handlers that no limit goes below. Default 64.
     pub limit_least: u32,
     /// Where each signal of the machine begins to refuse which criticality.
     pub signals: SignalsConfig,
@@ -47,7 +47,7 @@ pub struct Modes {
     pub quota: Mode,
     /// The cutoff by criticality. Default on.
     pub cutoff: Mode,
-    /// The most requests in flight. Default observe.
+    /// The most requests in handlers. Default observe.
     pub limit: Mode,
     /// The line in front of the handlers. Default on.
     pub queue: Mode,
@@ -120,7 +120,7 @@ impl Default for AdmissionConfig {
             age: 1.85,
             hint_ttl: Duration::from_millis(700),
             retries: 0.04,
-            limit: 2.0,
+            limit: 3.0,
             limit_least: 64,
             signals: SignalsConfig::default(),
             quotas: QuotasConfig::default(),

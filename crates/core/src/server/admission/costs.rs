@@ -79,6 +79,13 @@ impl Costs {
         self.means[0].get(1)
     }
 
+    /// Answers that the price at this level is the mean of.
+    pub(crate) fn answers(&self, level: u8) -> f64 {
+        let cheaper = usize::from(level).checked_sub(1).and_then(|place| self.degraded.get(place));
+        let cheaper = cheaper.map_or(0, |means| means[0].count());
+        self.means[0].count().max(cheaper) as f64
+    }
+
     /// One more has ended.
     pub(crate) fn learn(&self, method: MethodId, cost: Duration, manner: Manner) {
         let nanos = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX).min(COST_MOST);
@@ -116,11 +123,27 @@ impl Costs {
     }
 }
 
+/// How far prices of so many answers are believed, from 0 to 1: all of the way once enough have ended.
+pub(crate) fn sureness(answers: f64) -> f64 {
+    (answers / SURE_AFTER).min(1.0)
+}
+
+/// What prices of so many answers may be too high by, as a factor: three standard errors of the mean, where costs differ as
+/// much as exponential ones do. None once enough have ended: what is left of it then chance and the line make up for.
+pub(crate) fn doubt(answers: f64) -> f64 {
+    let error = |count: f64| 1.0 / count.max(1.0).sqrt();
+    1.0 + 3.0 * (error(answers) - error(SURE_AFTER)).max(0.0)
+}
+
 impl Mean {
     #[inline]
     fn get(&self, least: u64) -> Option<u64> {
         let word = self.0.load(Ordering::Relaxed);
         (word >> 48 >= least).then_some((word & MEAN_BITS) >> 4)
+    }
+
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) >> 48
     }
 
     fn scale(&self, factor: f64) {
@@ -203,6 +226,8 @@ const REMEMBERED: u64 = 2_000;
 const REMEMBERED_FEW: u64 = 256;
 /// Answers that a mean counts as after prices have changed: of 32 it is off by a sixth where costs are exponential.
 const FRESH: u64 = 32;
+/// Answers from which on prices are believed as they are. No more than are remembered of cheaper ones.
+const SURE_AFTER: f64 = REMEMBERED_FEW as f64;
 /// Levels of cheaper answers.
 const LEVELS: usize = 3;
 /// Requests from which on a method's own mean is better than that of all.
@@ -260,6 +285,26 @@ mod tests {
         (0..1_500).for_each(|_| learn(2, Manner { is_sample: true, ..Manner::default() }));
         let Price { now, whole } = costs.price(method, 3);
         assert!(now == 1_000_000 && (2_000_000..2_050_000).contains(&whole), "{now} {whole}");
+    }
+
+    #[test]
+    fn prices_of_a_few_answers_are_doubted_also_where_all_are_cheaper() {
+        let costs = Costs::default();
+        let learn = |count: u32, manner| {
+            (0..count).for_each(|_| costs.learn(MethodId(1), Duration::from_millis(4), manner));
+        };
+        let doubted = |level| (doubt(costs.answers(level)) * 100.0).round() / 100.0;
+        let sure = |level| sureness(costs.answers(level));
+        let cheaper = Manner { level: 3, is_degraded: true, ..Manner::default() };
+
+        assert_eq!((doubted(0), sure(0)), (3.81, 0.0));
+        learn(16, Manner::default());
+        assert_eq!((doubted(0), sure(0)), (1.56, 1.0 / 16.0));
+        learn(256, cheaper);
+        assert_eq!((doubted(3), sure(3)), (1.0, 1.0), "none is whole, and all are known");
+        assert_eq!((doubted(0), sure(0)), (1.56, 1.0 / 16.0), "but whole ones are not");
+        learn(240, Manner::default());
+        assert_eq!((doubted(0), sure(0)), (1.0, 1.0));
     }
 
     #[test]

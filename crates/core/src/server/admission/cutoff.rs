@@ -10,6 +10,8 @@ use super::demand::{Demand, Tick};
 #[derive(Debug)]
 pub(crate) struct Controller {
     engaged: bool,
+    /// Seconds for which it is.
+    engaged_for: f64,
     /// How much of the capacity is handed out, against what idling and refusing cost.
     trim: f64,
     value: f64,
@@ -24,8 +26,11 @@ pub(crate) struct Controller {
 pub(crate) struct Reading<'a> {
     pub(crate) tick: Tick,
     pub(crate) demand: &'a Demand,
-    /// CPU seconds of handlers in a second.
+    /// Whether that is more than fits, and not by chance.
+    pub(crate) is_too_much: bool,
+    /// CPU seconds of handlers in a second; and what is handed out of it, by prices that may be too high.
     pub(crate) capacity: f64,
+    pub(crate) room: f64,
     /// Work in line over what a burst may bring.
     pub(crate) queue: f64,
     /// Share of the capacity that idled, and that refusals took.
@@ -35,7 +40,7 @@ pub(crate) struct Reading<'a> {
 
 impl Default for Controller {
     fn default() -> Self {
-        Controller { engaged: false, trim: 1.0, value: 0.0, high: 0, pressed: 0, low: 0 }
+        Controller { engaged: false, engaged_for: 0.0, trim: 1.0, value: 0.0, high: 0, pressed: 0, low: 0 }
     }
 }
 
@@ -53,6 +58,12 @@ impl Controller {
         self.engaged
     }
 
+    /// How far from being as short as it becomes the line of what is cut still is, from 1 when it engages down to 0. Short at once, it
+    /// would throw away what has waited all at the same time, and the processors would idle after it.
+    pub(crate) fn shortening(&self) -> f64 {
+        if self.engaged { (1.0 - self.engaged_for / SHORT_AFTER).max(0.0) } else { 0.0 }
+    }
+
     pub(crate) fn trim(&self) -> f64 {
         self.trim
     }
@@ -64,15 +75,15 @@ impl Controller {
     }
 
     pub(crate) fn read(&mut self, reading: &Reading<'_>) {
-        let Reading { tick, demand, capacity, queue, idle, refusing } = *reading;
+        let Reading { tick, demand, is_too_much, capacity, room, queue, idle, refusing } = *reading;
         let all = demand.from(0);
         let came = tick.sum() / tick.seconds;
         let chance = tick.sigma() / tick.seconds;
         let waits = queue > ENGAGE_QUEUE;
         self.high = if came > 1.3 * capacity + chance && waits { self.high + 1 } else { 0 };
-        self.pressed = if all > 1.05 * capacity && waits { self.pressed + 1 } else { (self.pressed - 1).max(0) };
+        self.pressed = if is_too_much && waits { self.pressed + 1 } else { (self.pressed - 1).max(0) };
         if !self.engaged && (self.high >= HIGH_TICKS || self.pressed >= PRESSED_TICKS) {
-            *self = Controller { engaged: true, trim: 1.0, high: 0, pressed: 0, low: 0, value: self.value };
+            *self = Controller { engaged: true, value: self.value, ..Controller::default() };
         }
         let fits = all < 0.95 * self.trim * capacity && queue < DISENGAGE_QUEUE;
         self.low = if fits { self.low + 1 } else { 0 };
@@ -84,9 +95,10 @@ impl Controller {
             self.value = step_towards(self.value, 0.0);
             return;
         }
+        self.engaged_for += tick.seconds;
         let refusing = refusing.min(REFUSING_MOST);
         self.trim = (self.trim + TRIM_GAIN * (idle - REFUSAL_WEIGHT * refusing)).clamp(0.5, 2.0);
-        let wanted = fill(&demand.rates(), OVER_ADMISSION * self.trim * capacity);
+        let wanted = fill(&demand.rates(), OVER_ADMISSION * self.trim * room);
         self.value = step_towards(self.value, wanted);
     }
 }
@@ -107,7 +119,7 @@ pub(crate) fn fill(rates: &[f64; 4], mut room: f64) -> f64 {
 
 /// May touch a whole number in one step, not cross it: while it crosses, a class that was served is refused and one below
 /// still runs.
-fn step_towards(value: f64, wanted: f64) -> f64 {
+pub(crate) fn step_towards(value: f64, wanted: f64) -> f64 {
     let wanted = wanted.clamp(0.0, MOST);
     if wanted > value { wanted.min(value.floor() + 1.0) } else { wanted.max(value.ceil() - 1.0) }
 }
@@ -119,6 +131,8 @@ const DISENGAGE_QUEUE: f64 = 0.5;
 const HIGH_TICKS: u32 = 4;
 const PRESSED_TICKS: i32 = 15;
 const LOW_TICKS: u32 = 10;
+/// Seconds after which the line is as short as it becomes.
+const SHORT_AFTER: f64 = 0.2;
 const TRIM_GAIN: f64 = 0.03;
 /// Refusing is half as bad as idling: it may have been for the best.
 const REFUSAL_WEIGHT: f64 = 0.5;
@@ -142,6 +156,32 @@ mod tests {
             assert!((fill(&rates, room) - expected).abs() < 1e-9, "{room}: {}", fill(&rates, room));
         }
         assert!((fill(&[0.0; 4], 0.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_line_becomes_short_over_a_fifth_of_a_second() {
+        let (mut controller, mut demand) = (Controller::default(), Demand::default());
+        let tick = Tick { seconds: 0.0105, work: [0.021, 0.0, 0.0, 0.0], squares: [1e-6, 0.0, 0.0, 0.0] };
+        let mut path = Vec::new();
+        for _ in 0..40 {
+            demand.read(tick);
+            let (capacity, room) = (1.0, 1.0);
+            let is_too_much = true;
+            controller.read(&Reading {
+                tick,
+                demand: &demand,
+                is_too_much,
+                capacity,
+                room,
+                queue: 1.0,
+                idle: 0.0,
+                refusing: 0.0,
+            });
+            path.push(controller.shortening());
+        }
+        assert!(path[..3].iter().all(|left| *left == 0.0), "it has not engaged: {path:?}");
+        assert!(path[3] > 0.9 && path[3..].is_sorted_by(|one, next| one >= next), "{path:?}");
+        assert!(path[13] > 0.4 && path[13] < 0.5 && path[23] == 0.0, "{path:?}");
     }
 
     #[test]

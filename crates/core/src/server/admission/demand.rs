@@ -94,6 +94,11 @@ impl Demand {
         self.rates
     }
 
+    /// Whether what came before the last tenth of a second says nothing of now.
+    pub(crate) fn is_stepping(&self) -> bool {
+        self.stepping.iter().any(|ticks| *ticks > 0)
+    }
+
     /// Of this criticality and all above it.
     pub(crate) fn from(&self, class: usize) -> f64 {
         self.rates[class..].iter().sum()

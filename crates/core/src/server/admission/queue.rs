@@ -1,8 +1,8 @@
 //! The line in front of the handlers: by criticality, then by deadline (C).
 //!
-//! While nothing is cut, criticality decides who is refused and not who waits: the earliest deadline goes first. While
-//! something is cut, the highest criticality goes first, and inside the one that is being cut the newest: its place in
-//! line is short, so that whoever is served is served fast, and those who are not have waited in vain as few as can be.
+//! While all fits, criticality decides who is refused and not who waits: the earliest deadline goes first. While there is
+//! too much the highest criticality does, and inside one that is being cut the newest: its place in line is short, so that
+//! whoever is served is served fast, and those who are not have waited in vain as few as can be.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -174,11 +174,7 @@ impl<T> Queue<T> {
     /// The next one in line, to be started or, where it waited too long, refused.
     pub(crate) fn pop(&mut self, now: Time, rules: &Rules) -> Option<Verdict<T>> {
         let cutoff = rules.cutoff();
-        let (class, key) = if cutoff.bits() == 0 {
-            let urgent = |class: usize| Some((self.classes[class].most_urgent()?, class));
-            let ((deadline, arrival), class) = (0..4).filter_map(urgent).min()?;
-            (class, (deadline, arrival))
-        } else {
+        let (class, key) = if rules.goes_by_criticality(cutoff) {
             let class = (0..4).rev().find(|&class| !self.classes[class].is_empty())?;
             let line = &mut self.classes[class];
             let key = match (cutoff.cuts(Criticality::ALL[class]), rules.is_over(Criticality::ALL[class])) {
@@ -187,6 +183,10 @@ impl<T> Queue<T> {
                 (false, false) => line.most_urgent(),
             };
             (class, key?)
+        } else {
+            let urgent = |class: usize| Some((self.classes[class].most_urgent()?, class));
+            let ((deadline, arrival), class) = (0..4).filter_map(urgent).min()?;
+            (class, (deadline, arrival))
         };
         let entry = self.classes[class].take(key)?;
         if entry.waiting.deadline() <= now && rules.is_on(Mechanism::Deadline) {
@@ -219,14 +219,39 @@ fn is_too_old(now: Time, waiting: &Waiting, rules: &Rules) -> bool {
 
 /// How long it may have waited, in nanoseconds.
 fn age_most(waiting: &Waiting, rules: &Rules) -> u64 {
-    let age = rules.spans().age;
+    let Spans { age, patience, .. } = rules.spans();
     let (cutoff, class) = (rules.cutoff(), waiting.criticality());
+    let half = waiting.deadline().since(waiting.arrived()).as_nanos() as u64 / 2;
+    let half = if rules.is_on(Mechanism::Deadline) { half } else { u64::MAX };
     match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
-        (0, _, true) if rules.is_on(Mechanism::Deadline) => {
-            waiting.deadline().since(waiting.arrived()).as_nanos() as u64 / 2
-        }
+        (0, _, true) if rules.is_too_much() => patience.min(half),
+        (0, _, true) => half,
         (0, ..) | (_, false, false) => u64::MAX,
         (_, true, _) => age,
         (_, false, true) => age / 5 * 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RequestMeta;
+    use crate::server::admission::config::Modes;
+    use crate::server::admission::shadow::{Fate, Shadow};
+
+    #[test]
+    fn the_line_that_is_only_reckoned_with_has_the_same_order() {
+        let (now, work) = (Time::from_secs(1), 50_000_000);
+        let of =
+            |criticality| RequestMeta { criticality, deadline: now + Duration::from_secs(1), ..RequestMeta::default() };
+        for (is_too_much, critical) in [(false, Fate::Waits), (true, Fate::Starts)] {
+            let (rules, shadow) = (Rules::new(&Modes::default()), Shadow::default());
+            rules.set_too_much(is_too_much);
+            shadow.set_pace(1.0, 0.0);
+            assert!(shadow.tick(now).is_some());
+            assert_eq!(shadow.enter(now, &of(Criticality::Sheddable), work, &rules), Fate::Starts);
+            assert_eq!(shadow.enter(now, &of(Criticality::Critical), work, &rules), critical, "{is_too_much}");
+            assert_eq!(shadow.enter(now, &of(Criticality::Sheddable), work, &rules), Fate::Waits);
+        }
     }
 }

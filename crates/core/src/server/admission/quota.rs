@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::config::Quota;
+use super::rules::is_recent;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::time::saturating_nanos;
 use crate::{Criticality, CustomerId, Time};
@@ -28,6 +29,8 @@ struct Bucket {
     /// How far ahead of now a level may be.
     burst: AtomicU64,
     hard: AtomicU32,
+    /// When one of each criticality was last refused for it.
+    refused_at: [AtomicU64; 4],
 }
 
 /// How much is in a bucket.
@@ -96,6 +99,20 @@ impl Buckets {
         } else {
             Standing::OverSoft
         }
+    }
+
+    /// One of this criticality was refused for its customer's quota.
+    pub(crate) fn note_refused(&self, now: Time, customer: CustomerId, class: Criticality) {
+        if let Some((_, bucket)) = self.bucket(customer) {
+            bucket.refused_at[class.index()].store(now.nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether one of the same customer that matters more was refused for its quota a moment ago. Capacity that is short in
+    /// one millisecond and not in the next would else serve by chance what matters less.
+    pub(crate) fn refused_above(&self, now: Time, customer: CustomerId, class: Criticality) -> bool {
+        let Some((_, bucket)) = self.bucket(customer) else { return false };
+        bucket.refused_at[class.index() + 1..].iter().any(|at| is_recent(now, at))
     }
 
     /// Whether a request that is expected to cost so much is part of what its customer may ask for. What is beyond is served while
@@ -241,6 +258,8 @@ const CHARGE_MOST_NANOS: u64 = 60_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::gate::{Gate, GateLocal};
+    use crate::{RequestMeta, Rng};
 
     const MS: u64 = 1_000_000;
 
@@ -249,6 +268,28 @@ mod tests {
         let quota = Quota { hard, burst: Duration::from_secs(1), ..Quota::of_cpu(0.5) };
         buckets.set(CustomerId(7), Some(quota));
         buckets
+    }
+
+    #[test]
+    fn what_matters_less_is_refused_for_a_moment_after_what_matters_more_though_there_is_room_again() {
+        let (gate, now, search) = (Gate::default(), Time::from_secs(10), CustomerId(7));
+        gate.buckets().set(search, Some(Quota { burst: Duration::from_secs(1), ..Quota::of_cpu(0.5) }));
+        gate.buckets().charge_more(now, search, Criticality::Critical, 5_000 * MS);
+        let refused = |now: Time, criticality, customer| {
+            let meta = RequestMeta { criticality, customer, ..RequestMeta::default() };
+            gate.admit(&mut GateLocal::default(), now, &meta, &mut Rng::from_seed(7)).is_err()
+        };
+        assert!(!refused(now, Criticality::Sheddable, search), "over its quota, and there is room");
+        gate.rules().set_short(true);
+        assert!(refused(now, Criticality::Critical, search));
+        gate.rules().set_short(false);
+
+        let soon = now + Duration::from_millis(5);
+        assert!(refused(soon, Criticality::Sheddable, search));
+        assert!(
+            !refused(soon, Criticality::CriticalPlus, search) && !refused(soon, Criticality::Sheddable, CustomerId(8))
+        );
+        assert!(!refused(now + Duration::from_millis(20), Criticality::Sheddable, search));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) enum Mechanism {
     Hints,
 }
 
-/// What may wait, in nanoseconds; the last two of CPU of all processors together.
+/// What may wait, in nanoseconds; `cut` and `burst` of CPU of all processors together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {
     /// How long one that is being cut may wait.
@@ -27,6 +27,8 @@ pub(crate) struct Spans {
     pub(crate) cut: u64,
     /// How much work may wait in good times.
     pub(crate) burst: u64,
+    /// How long one that does not fit may wait while there is too much and nothing is cut.
+    pub(crate) patience: u64,
 }
 
 /// The last word of the brain.
@@ -40,6 +42,10 @@ pub(crate) struct Rules {
     over: AtomicU32,
     slots: AtomicU32,
     limit: AtomicU32,
+    /// What is refused for it, were it on.
+    limit_cutoff: AtomicU32,
+    /// Whether more is asked for than can be done.
+    too_much: AtomicU32,
     /// Whether something is cut, so that soft quotas bite.
     short: AtomicU32,
     dont_retry: AtomicU32,
@@ -50,6 +56,7 @@ pub(crate) struct Rules {
     age: AtomicU64,
     cut: AtomicU64,
     burst: AtomicU64,
+    patience: AtomicU64,
     /// Work in line, as nanoseconds of CPU.
     queued: AtomicU64,
     /// When one of each criticality was last refused for overload, and last started.
@@ -66,6 +73,8 @@ impl Rules {
             over: AtomicU32::new(0),
             slots: AtomicU32::new(u32::MAX),
             limit: AtomicU32::new(u32::MAX),
+            limit_cutoff: AtomicU32::new(0),
+            too_much: AtomicU32::new(0),
             short: AtomicU32::new(0),
             dont_retry: AtomicU32::new(0),
             degrade: AtomicU32::new(0),
@@ -74,6 +83,7 @@ impl Rules {
             age: AtomicU64::new(u64::MAX),
             cut: AtomicU64::new(u64::MAX),
             burst: AtomicU64::new(u64::MAX),
+            patience: AtomicU64::new(u64::MAX),
             queued: AtomicU64::new(0),
             refused_at: std::array::from_fn(|_| AtomicU64::new(0)),
             started_at: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -130,6 +140,20 @@ impl Rules {
         self.over.store(bits, Ordering::Relaxed);
     }
 
+    /// Whether more is asked for than can be done, though nothing may be cut yet.
+    pub(crate) fn is_too_much(&self) -> bool {
+        self.too_much.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn set_too_much(&self, too_much: bool) {
+        self.too_much.store(u32::from(too_much), Ordering::Relaxed);
+    }
+
+    /// Whether, at this cutoff, the highest criticality goes first in the line, and not the earliest deadline.
+    pub(crate) fn goes_by_criticality(&self, cutoff: Cutoff) -> bool {
+        cutoff.bits() != 0 || self.is_too_much()
+    }
+
     #[inline]
     pub(crate) fn slots(&self) -> u32 {
         self.slots.load(Ordering::Relaxed)
@@ -139,13 +163,23 @@ impl Rules {
         self.slots.store(slots.max(1), Ordering::Relaxed);
     }
 
-    #[inline]
     pub(crate) fn limit(&self) -> u32 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_limit(&self, limit: u32) {
+    pub(crate) fn set_limit(&self, limit: u32, cutoff: Cutoff) {
         self.limit.store(limit.max(1), Ordering::Relaxed);
+        self.limit_cutoff.store(cutoff.bits(), Ordering::Relaxed);
+    }
+
+    /// What is refused for the limit: nothing unless it is on.
+    pub(crate) fn limit_cutoff(&self) -> Cutoff {
+        if self.is_on(Mechanism::Limit) { self.limit_cutoff_observed() } else { Cutoff::NOTHING }
+    }
+
+    #[inline]
+    pub(crate) fn limit_cutoff_observed(&self) -> Cutoff {
+        Cutoff::from_bits(self.limit_cutoff.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -189,7 +223,7 @@ impl Rules {
     /// What clients may be told; nothing while hints are off.
     pub(crate) fn hint(&self) -> Option<Hint> {
         let ttl = Duration::from_millis(u64::from(self.hint_ttl.load(Ordering::Relaxed)));
-        self.is_on(Mechanism::Hints).then(|| Hint { cutoff: self.cutoff(), ttl })
+        self.is_on(Mechanism::Hints).then(|| Hint { cutoff: self.cutoff().max(self.limit_cutoff()), ttl })
     }
 
     pub(crate) fn set_hint_ttl(&self, ttl: Duration) {
@@ -197,14 +231,16 @@ impl Rules {
     }
 
     pub(crate) fn spans(&self) -> Spans {
-        let [age, cut, burst] = [&self.age, &self.cut, &self.burst].map(|span| span.load(Ordering::Relaxed));
-        Spans { age, cut, burst }
+        let each = [&self.age, &self.cut, &self.burst, &self.patience];
+        let [age, cut, burst, patience] = each.map(|span| span.load(Ordering::Relaxed));
+        Spans { age, cut, burst, patience }
     }
 
     pub(crate) fn set_spans(&self, spans: Spans) {
         self.age.store(spans.age, Ordering::Relaxed);
         self.cut.store(spans.cut, Ordering::Relaxed);
         self.burst.store(spans.burst, Ordering::Relaxed);
+        self.patience.store(spans.patience, Ordering::Relaxed);
     }
 
     pub(crate) fn queued(&self) -> u64 {
@@ -239,7 +275,8 @@ impl Rules {
     }
 }
 
-fn is_recent(now: Time, at: &AtomicU64) -> bool {
+/// Within the moment in which nobody is served who matters less than one that was refused.
+pub(crate) fn is_recent(now: Time, at: &AtomicU64) -> bool {
     let at = at.load(Ordering::Relaxed);
     // A clock that was set back leaves moments in the future, which are not recent.
     at != 0 && at <= now.nanos() && now.since(Time::from_nanos(at)) < MOMENT

@@ -45,8 +45,8 @@ impl Shadow {
         let class = meta.criticality.index();
         let cutoff = rules.cutoff_observed();
         let each: [u64; 4] = std::array::from_fn(|one| self.work[one].load(Ordering::Relaxed));
-        // While nothing is cut all stand in one line.
-        let before = if cutoff.bits() == 0 { 0 } else { class };
+        // While all fits they stand in one line.
+        let before = if rules.goes_by_criticality(cutoff) { class } else { 0 };
         let ahead = each[before..].iter().sum::<u64>().saturating_sub(self.running.load(Ordering::Relaxed));
         if ahead == 0 {
             self.work[class].fetch_add(work, Ordering::Relaxed);

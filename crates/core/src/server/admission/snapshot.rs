@@ -20,8 +20,9 @@ pub struct AdmissionSnapshot {
     pub signals: Vec<(String, Option<f64>)>,
     /// Signals that are left out because refusing does not bring them down.
     pub stuck: Vec<String>,
-    /// CPU seconds a second that are asked for, also by what is refused, were every answer whole.
-    pub demand: [f64; 4],
+    /// CPU seconds a second that are asked for, also by what is refused, were every answer whole; `None` where everything but
+    /// deadlines is off, so that nobody measures it.
+    pub demand: Option<[f64; 4]>,
     /// CPU that customers have asked for beyond their quotas, which is no demand.
     pub beyond_quota: [Duration; 4],
     /// CPU seconds a second that handlers can have.
@@ -36,7 +37,7 @@ pub struct AdmissionSnapshot {
     pub waiting: u32,
     /// CPU that they are expected to cost.
     pub queued: Duration,
-    /// Requests in flight, at most; `None` before anything is known.
+    /// Requests in handlers, at most; `None` before anything is known.
     pub limit: Option<u32>,
     /// Retries as a share of requests; `None` where there are too few.
     pub retries: Option<f64>,
@@ -75,12 +76,12 @@ impl Governor {
         let (totals, rules) = (gate.totals(), gate.rules());
         let (_, signal) = self.signals.cutoff(&self.config.signals);
         AdmissionSnapshot {
-            cutoff: rules.cutoff(),
-            cutoff_observed: rules.cutoff_observed(),
+            cutoff: rules.cutoff().max(rules.limit_cutoff()),
+            cutoff_observed: rules.cutoff_observed().max(rules.limit_cutoff_observed()),
             signal: signal.map(str::to_owned),
             signals: self.signals.means(),
             stuck: self.signals.stuck().map(str::to_owned).collect(),
-            demand: self.demand_in_full.rates(),
+            demand: self.config.modes.learn().then(|| self.demand_in_full.rates()),
             beyond_quota: totals.beyond_quota.map(Duration::from_nanos),
             capacity: self.capacity.get(),
             trim: self.controller.trim(),
