@@ -66,7 +66,7 @@ async fn call(
     scope: Option<&Context>,
 ) -> Result<Response, CallError> {
     let mut shared = route.next();
-    complete_uri(shared, request.uri_mut())?;
+    let addressed = complete_uri(shared, request.uri_mut())?;
     let now = Instant::now();
     let draw = || shared.seat.with(shared, |_, rng| Lot::draw(rng));
     let context = resolve(now, request.extensions(), request.headers(), scope, shared.defaults, draw);
@@ -77,7 +77,7 @@ async fn call(
     }
     let (deadline, is_head) = (context.deadline, request.method() == http::Method::HEAD);
     let kind = kind_of(&request);
-    let (mut request, sending) = Sending::new(request, shared.replay_most, deadline);
+    let (mut request, sending) = Sending::new(request, addressed, shared.replay_most, deadline);
     let (mut tries, mut before, mut connected_until) = (Tries::default(), None, None);
     loop {
         // Each channel has a clock and numbers of its own.
@@ -114,17 +114,18 @@ async fn call(
             answer.body_mut().settle();
             answer
         });
-        // After one that never left, the driver is about to hear what happened to the connection.
-        pause(wait, deadline).await;
-        let Some(again) = sending.again(tries.meta(&first).attempt) else {
+        // Before it waits: the last attempt reads no further, beyond what is kept, nor takes a cluster's turn for nothing.
+        let Some(body) = sending.body_again() else {
             walk.give_up(fate.outcome);
             return end;
         };
-        request = again;
+        // After one that never left, the driver is about to hear what happened to the connection.
+        pause(wait, deadline).await;
         if fate.outcome != Outcome::Unsent {
             before = Some((end, fate.outcome));
         }
         shared = route.next();
+        request = sending.again(body, shared, tries.meta(&first).attempt);
     }
 }
 

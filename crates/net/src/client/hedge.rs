@@ -55,10 +55,10 @@ fn second(
     tries: &mut Tries,
     counted: &Counted,
 ) -> Option<(Counted, Option<Sender>, http::Request<SentBody>)> {
-    // Looked at first: what cannot be sent needs no place.
-    walk.sending.beside(0)?;
+    // First: what cannot be sent needs no place.
+    let body = walk.sending.body_beside()?;
     let (other, sender) = walk.begin_hedge(tries, counted)?;
-    let mut request = walk.sending.beside(tries.meta(&walk.first).attempt)?;
+    let mut request = walk.sending.again(body, walk.shared, tries.meta(&walk.first).attempt);
     if let Some(held) = other.held() {
         headers::write_held(request.headers_mut(), held);
     }

@@ -23,6 +23,7 @@ mod remainder;
 )]
 mod rseq;
 mod runners;
+mod system;
 mod task;
 mod thread;
 mod ticks;
@@ -34,6 +35,7 @@ pub use ledger::Ledger;
 pub use metered::Metered;
 pub use remainder::{Interval, Remainder};
 pub use runners::Runners;
+pub use system::{process_time, thread_time};
 pub use task::Task;
 pub use ticks::{Ticks, cpu_now, source};
 

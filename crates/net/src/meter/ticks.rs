@@ -6,9 +6,8 @@
 
 use std::sync::OnceLock;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use super::rseq::Tsc;
+use super::system::thread_time;
 
 /// A reading: only the difference of two on the same thread means something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,11 +54,9 @@ pub(super) fn nanos_of(ticks: u64) -> u64 {
     }
 }
 
-/// Nanoseconds by the thread's own clock, which the kernel keeps.
+/// Nanoseconds by the thread's own clock, which the kernel keeps where it has one.
 pub(super) fn thread_nanos() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-    seconds.unwrap_or_default() * 1_000_000_000 + nanos.unwrap_or_default()
+    thread_time().as_nanos() as u64
 }
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::server::Admission;
-use evenkeel_core::{Criticality, CustomerId, MethodId, Outcome};
+use evenkeel_core::{Criticality, MethodId, Outcome};
 
 use super::hub::Peer;
 use super::methods::Unknown;
@@ -21,7 +21,8 @@ pub(crate) struct Admitted {
     pub(crate) peer: Option<Arc<Peer>>,
     pub(crate) criticality: Criticality,
     pub(crate) method: MethodId,
-    pub(crate) customer: CustomerId,
+    /// Where what its customer asks for is counted.
+    pub(crate) customers_row: usize,
     /// Whether its answer says what it cost.
     pub(crate) tells_cost: bool,
     /// What was asked for, where that has no number yet.
@@ -68,9 +69,7 @@ impl Admitted {
             meter::on_request();
             let (door, cost) = (&self.door, self.metered());
             door.methods.tally().add(usize::from(self.method.0), cost);
-            if self.customer != CustomerId::default() {
-                door.customers.tally().add(self.customer.0 as usize, cost);
-            }
+            door.customers.tally().add(self.customers_row, cost);
             door.gate.finish(door.clock.now(), admission, outcome, Some(cost));
         }
     }

@@ -28,12 +28,12 @@ pub(crate) struct Customers {
 impl Customers {
     pub(crate) fn new(events: mpsc::UnboundedSender<Event>) -> Self {
         let (known, asked, full) = (ArcSwap::default(), Mutex::default(), AtomicBool::new(false));
-        Customers { known, asked, full, events, tally: Tally::up_to(TALLIED) }
+        Customers { known, asked, full, events, tally: Tally::up_to(NOBODYS_ROW) }
     }
 
     /// The number of whoever is billed; 0 for nobody, for those who are new, and where there are too many.
     pub(crate) fn number_of(&self, name: Option<&str>) -> CustomerId {
-        let Some(name) = name else { return CustomerId::default() };
+        let Some(name) = name.filter(|name| *name != NOBODY) else { return CustomerId::default() };
         if let Some(number) = self.known.load().get(name) {
             return *number;
         }
@@ -56,9 +56,26 @@ impl Customers {
         }
     }
 
-    /// What was asked for and cost, by number.
+    /// What was asked for and cost, by row.
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// Where a request is counted that is billed to this name, which has this number.
+    pub(crate) fn row_of(name: Option<&str>, number: CustomerId) -> usize {
+        match (name, number.0 as usize) {
+            (None | Some(NOBODY), _) => NOBODYS_ROW,
+            (Some(_), own) if own <= TALLIED => own,
+            (Some(_), _) => 0,
+        }
+    }
+
+    /// Who is counted there, if it is one; `names` are those with a number, from 1 on.
+    pub(crate) fn name_of(names: &[String], row: usize) -> Option<&str> {
+        match row {
+            NOBODYS_ROW => Some(NOBODY),
+            _ => names.get(row.wrapping_sub(1)).map(String::as_str),
+        }
     }
 
     /// The names that wait.
@@ -78,6 +95,9 @@ impl Customers {
 const ASKED_MOST: usize = 64;
 /// Those after them count with everybody else: a row takes 64 bytes, and few look past the dearest.
 const TALLIED: usize = 256;
+const NOBODYS_ROW: usize = TALLIED + 1;
+/// What requests without a customer are listed as. Whoever takes it for a name is nobody.
+const NOBODY: &str = "(no customer)";
 
 #[cfg(test)]
 mod tests {
@@ -99,6 +119,23 @@ mod tests {
         customers.publish(&["maps".to_owned(), "mail".to_owned()], false);
         assert_eq!(customers.number_of(Some("mail")), CustomerId(2));
         assert!(customers.take_asked().is_empty());
+    }
+
+    #[test]
+    fn whoever_has_no_name_is_told_apart_from_those_without_a_number() {
+        let (events, mut told) = mpsc::unbounded_channel();
+        let customers = Customers::new(events);
+        assert_eq!(customers.number_of(Some("(no customer)")), CustomerId(0));
+        assert!(told.try_recv().is_err(), "it is nobody");
+
+        let rows = [(None, 0), (Some("(no customer)"), 0), (Some("new"), 0), (Some("mail"), 1), (Some("late"), 257)];
+        let rows = rows.map(|(name, number)| Customers::row_of(name, CustomerId(number)));
+
+        let names = ["mail".to_owned()];
+        assert_eq!(
+            rows.map(|row| Customers::name_of(&names, row)),
+            [Some("(no customer)"), Some("(no customer)"), None, Some("mail"), None]
+        );
     }
 
     #[test]

@@ -14,10 +14,9 @@ use super::line::Queue;
 use super::look::{Look, Spender};
 use super::methods::Methods;
 use super::report::Reports;
-use super::signals::cpu::of_process;
 use super::signals::{Cores, Counts, Readings, Settings, Signals};
 use crate::clock::Clock;
-use crate::meter::{Factor, Ledger, Remainder};
+use crate::meter::{Factor, Ledger, Remainder, process_time};
 
 /// What happens to a server between requests.
 #[derive(Debug)]
@@ -60,7 +59,7 @@ pub(crate) struct Driver {
     remainder: Remainder,
     framing: Arc<Framing>,
     /// What was read for the remainder last, and when.
-    booked: (Time, Ledger, Duration, Counts),
+    booked: (Time, Ledger, Option<Duration>, Counts),
     sample_at: Time,
 }
 
@@ -79,7 +78,7 @@ impl Driver {
         let signals = Signals::new(signals, cores, Some(Arc::clone(brain.gate().running())))?;
         // Those with a quota have a number from the start.
         customers.publish(brain.customers(), false);
-        let booked = (now, Ledger::read(), of_process(), hub.counts());
+        let booked = (now, Ledger::read(), process_time(), hub.counts());
         Ok(Driver {
             queue: Arc::new(Queue::new(Arc::clone(brain.gate()), clock)),
             brain,
@@ -157,7 +156,7 @@ impl Driver {
             self.reports.measured(self.brain.gate());
         }
         let handlers = self.factor.normalised(Ledger::read().metered);
-        self.brain.handle_spent(Spent { handlers: Some(handlers), process: Some(of_process()) });
+        self.brain.handle_spent(Spent { handlers: Some(handlers), process: process_time() });
         self.brain.handle_timeout(now);
         // What the brain decided may call some of those who wait.
         self.queue.call();
@@ -167,12 +166,14 @@ impl Driver {
     fn overhead(&mut self, now: Time) -> Option<Duration> {
         let (at, before, process_before, counts_before) = self.booked;
         if now.since(at) >= BOOKED_EVERY {
-            let (ledger, process, counts) = (Ledger::read(), of_process(), self.hub.counts());
-            let mut interval = ledger.since(&before, process.saturating_sub(process_before));
-            // A connection that is accepted and a check that is answered cost about what a request does beside its handler. Were
-            // they not counted, a storm of them would be charged to the requests that come meanwhile.
-            interval.requests += counts.since(&counts_before);
-            self.remainder.sample(&interval);
+            let (ledger, process, counts) = (Ledger::read(), process_time(), self.hub.counts());
+            if let (Some(process), Some(process_before)) = (process, process_before) {
+                let mut interval = ledger.since(&before, process.saturating_sub(process_before));
+                // A connection that is accepted and a check that is answered cost about what a request does beside its handler.
+                // Were they not counted, a storm of them would be charged to the requests that come meanwhile.
+                interval.requests += counts.since(&counts_before);
+                self.remainder.sample(&interval);
+            }
             self.booked = (now, ledger, process, counts);
             let (per_request, per_kib) = (self.remainder.seconds_per_request(), self.remainder.seconds_per_kib());
             self.framing.set(per_request * self.factor.value(), per_kib * self.factor.value());

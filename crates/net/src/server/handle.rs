@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 
 use evenkeel_core::{InvalidConfig, Mode, ServerConfig, ServerSnapshot};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::datagrams::DatagramSnapshot;
@@ -13,6 +12,7 @@ use super::identity::{Disbelief, IdentitySnapshot};
 use super::look::Look;
 use super::serve::Door;
 use super::signals::Readings;
+use super::terminate::Terminate;
 
 /// Tells a server what its program knows; cheap to clone.
 #[derive(Clone, Debug)]
@@ -125,10 +125,8 @@ impl Handle {
 
     /// Returns at SIGTERM.
     async fn terminated(&self) {
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => {
-                terminate.recv().await;
-            }
+        match Terminate::listen() {
+            Ok(mut terminate) => terminate.told().await,
             Err(error) => {
                 tracing::error!(%error, "cannot listen for SIGTERM: it will not be drained for");
                 std::future::pending::<()>().await;

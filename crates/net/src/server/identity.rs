@@ -155,6 +155,9 @@ impl Beliefs {
         if settled.is_some() || !trusted {
             resolved.customer = settled;
             self.drop_customer(request, resolved.customer.as_deref());
+        } else if resolved.customer.is_none() {
+            // What is no name is told as what is not believed: somebody means to be billed and is not.
+            self.drop_customer(request, None);
         }
         if resolved.criticality_unknown {
             self.disbelief.criticalities_unknown.fetch_add(1, Ordering::Relaxed);

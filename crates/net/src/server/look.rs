@@ -36,6 +36,8 @@ pub(crate) struct Spender {
     pub(crate) share: f64,
     /// What one costs, of late.
     pub(crate) mean: Option<Duration>,
+    /// For its quota; nothing for methods, which have none.
+    pub(crate) refused: Option<u64>,
     pub(crate) quota: Option<Quota>,
 }
 
@@ -50,18 +52,23 @@ impl Spender {
         })
     }
 
-    /// The dearest customers; `names` are those with a number, from 1 on, and `all` is what requests cost together.
+    /// The dearest customers, and those refused most often; `names` are those with a number, from 1 on, and `all` is what
+    /// requests cost together.
     pub(crate) fn customers(
         customers: &Customers,
         names: &[String],
         quotas: &QuotasConfig,
         all: Duration,
     ) -> Vec<Spender> {
-        dearest(customers.tally(), all, |number, spent| {
-            let name = names.get(number.wrapping_sub(1));
-            let own = quotas.customers.iter().find(|(one, _)| Some(one) == name).map(|(_, quota)| *quota);
-            (name.cloned(), mean(spent), own.or(quotas.default))
-        })
+        let mut listed = dearest(customers.tally(), all, |row, spent| {
+            let name = Customers::name_of(names, row);
+            let own = quotas.customers.iter().find(|(one, _)| Some(one.as_str()) == name).map(|(_, quota)| *quota);
+            (name.map(str::to_owned), mean(spent), own.or(quotas.default))
+        });
+        for one in &mut listed {
+            one.refused = Some(one.spent.refused);
+        }
+        listed
     }
 }
 
@@ -72,12 +79,12 @@ fn dearest(tally: &Tally, all: Duration, of: impl Fn(usize, Spent) -> Details) -
     let named = |(number, spent): (usize, Spent)| {
         let (name, mean, quota) = of(number, spent);
         let share = if all > 0.0 { spent.cpu.as_secs_f64() / all } else { 0.0 };
-        Spender { name, spent, share, mean, quota }
+        Spender { name, spent, share, mean, quota, refused: None }
     };
     tally.dearest(DEAREST).into_iter().map(named).collect()
 }
 
-fn mean(Spent { requests, cpu }: Spent) -> Option<Duration> {
+fn mean(Spent { requests, cpu, .. }: Spent) -> Option<Duration> {
     let nanos = (cpu.as_nanos() as u64).checked_div(requests)?;
     Some(Duration::from_nanos(nanos))
 }

@@ -31,6 +31,7 @@ mod seat;
 mod serve;
 mod signals;
 mod tally;
+mod terminate;
 mod trusted;
 
 use std::fmt;
@@ -72,6 +73,7 @@ use identity::Beliefs;
 use layer::Engine;
 use serve::{Door, Served};
 use signals::{Closure, Settings};
+use terminate::Terminate;
 
 /// A server that is being set up.
 ///
@@ -162,8 +164,10 @@ impl Server {
         Server { warming: Warming::Later, ..self }
     }
 
-    /// Where it reads how busy the machine is, ten times a second on a thread of its own, instead of what [`Readings`] says of it.
-    /// What a source leaves out is not reported; one that has not answered for three seconds leaves out everything.
+    /// What the program knows of the machine better than the machine, asked ten times a second on a thread of its own: it counts
+    /// instead of what [`Readings`] would say of it. What the source leaves out is read, against as many processors as it names.
+    /// What it has spoken of once is left out while it says nothing of it, and all of that while it has not answered for three
+    /// seconds.
     ///
     /// ```
     /// use evenkeel_core::server::Usage;
@@ -173,6 +177,14 @@ impl Server {
     #[must_use]
     pub fn with_usage(mut self, source: impl FnMut() -> Usage + Send + 'static) -> Self {
         self.signals.usage = Some(Box::new(source));
+        self
+    }
+
+    /// Reads nothing of the machine, and has no thread for it: what [`Server::with_usage`] and plugged signals say is all there
+    /// is. For simulated worlds, which are the same whatever machine they run on.
+    #[must_use]
+    pub fn without_machine(mut self) -> Self {
+        self.signals.without_machine = true;
         self
     }
 
@@ -533,11 +545,11 @@ impl<L: Accept> Accepting<L> {
 }
 
 fn stop_on_sigterm(events: mpsc::UnboundedSender<Event>) -> Result<(), BoxError> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut terminate = Terminate::listen()?;
     tokio::spawn(async move {
         tokio::select! {
             biased;
-            _ = terminate.recv() => drop(events.send(Event::Stop)),
+            () = terminate.told() => drop(events.send(Event::Stop)),
             () = events.closed() => {}
         }
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-use evenkeel_core::server::{Entry, Gate, Refused};
+use evenkeel_core::server::{Entry, Gate, Refused, ServerRefusal};
 use evenkeel_core::{Criticality, Kind, Lot, Outcome, RequestMeta};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body;
@@ -63,9 +63,13 @@ impl Door {
         &self,
         refusal: &Refused,
         criticality: Criticality,
+        customers_row: usize,
         peer: Option<&Peer>,
         of: Answered,
     ) -> Response<BoxBody> {
+        if refusal.reason == ServerRefusal::OutOfQuota {
+            self.customers.tally().refuse(customers_row);
+        }
         // Framing costs it like any other: were it left out, those that are served would seem to cost its share.
         meter::on_request();
         if let (Some(hint), Some(peer)) = (refusal.hint, peer) {
@@ -162,6 +166,7 @@ where
     door.beliefs.apply(peer.as_ref().map(|peer| &peer.standing), &mut request, &mut resolved);
     let (method, new_method) = door.methods.number_of(request.uri(), of.is_grpc);
     let customer = door.customers.number_of(resolved.customer.as_deref());
+    let customers_row = Customers::row_of(resolved.customer.as_deref(), customer);
     let meta = RequestMeta { method, ..resolved.meta(door.clock, Kind::Unary, customer) };
     let began = door.clock.time_of(now);
     // Only what it claims to send.
@@ -179,7 +184,7 @@ where
     let entry = match entry {
         Ok(entry) => entry,
         Err(refusal) => {
-            let response = door.refuse(&refusal, meta.criticality, peer.as_deref(), of);
+            let response = door.refuse(&refusal, meta.criticality, customers_row, peer.as_deref(), of);
             return State::Refused { response: Some(response), door, of };
         }
     };
@@ -200,8 +205,18 @@ where
     };
     let handled = Metered::new(Arc::clone(&task), handled);
     let criticality = resolved.criticality;
-    let admitted =
-        Some(Admitted { door, admission, task, peer, criticality, method, customer, tells_cost, new_method, bytes });
+    let admitted = Some(Admitted {
+        door,
+        admission,
+        task,
+        peer,
+        criticality,
+        method,
+        customers_row,
+        tells_cost,
+        new_method,
+        bytes,
+    });
     State::Admitted { handled, deadline: resolved.deadline, timer: None, standing, admitted, of }
 }
 
@@ -293,7 +308,7 @@ where
                 if let Poll::Ready(Err(refusal)) = called {
                     let admitted = admitted.take().expect("a future is not polled after its end");
                     let (class, peer) = (admitted.criticality, admitted.peer.as_deref());
-                    let mut response = admitted.door.refuse(&refusal, class, peer, *of);
+                    let mut response = admitted.door.refuse(&refusal, class, admitted.customers_row, peer, *of);
                     admitted.door.sign(response.headers_mut(), *of);
                     return Poll::Ready(Ok(response.map(|body| Answer::Ours { body })));
                 }

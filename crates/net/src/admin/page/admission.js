@@ -73,19 +73,22 @@ export class AdmissionView {
   }
 
   showDemand(now) {
-    const total = sum(now.demand_cpu);
+    // Nobody measures it while everything is off.
+    const each = now.demand_cpu ?? {};
+    const total = sum(each);
     const top = Math.max(total, now.capacity_cpu ?? 0, 1e-9) * 1.08;
     let below = 0;
     // What matters most stands first, where the capacity begins.
     for (const i of [3, 2, 1, 0]) {
-      const demand = now.demand_cpu[LEVELS[i]];
+      const demand = each[LEVELS[i]] ?? 0;
       move(this.demand[i], `translateX(${((100 * below) / top).toFixed(2)}%) scaleX(${(demand / top).toFixed(4)})`);
       say(this.legend[i], `${levelWords(LEVELS[i])} ${cpu(demand)}`);
       below += demand;
     }
     move(this.part("capacity"), `translateX(${((100 * (now.capacity_cpu ?? 0)) / top).toFixed(2)}%)`);
     say(this.capacityMark.lastChild, `capacity ${cpu(now.capacity_cpu)}`);
-    say(this.part("demand-words"), `critical demand is ${percent(now.critical_demand)} of capacity`);
+    const words = `critical demand is ${percent(now.critical_demand)} of capacity`;
+    say(this.part("demand-words"), now.demand_cpu ? words : "demand is not measured while admission is off");
     this.part("demand-words").classList.toggle("warning", now.critical_demand > 1);
   }
 

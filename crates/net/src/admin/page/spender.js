@@ -46,14 +46,16 @@ export class SpenderRow {
     this.cells = ["name", "number", "number", "", "number"].map((name) => this.root.appendChild(element("td", name)));
     this.meter = meter();
     this.cells[3].append(this.meter);
+    if (kind === "customer") this.refused = this.root.insertBefore(element("td", "number"), this.cells[3]);
   }
 
-  show({ name, requests, cpu_s: all, share, mean_s: mean, quota_cpu: quota }) {
+  show({ name, requests, cpu_s: all, share, mean_s: mean, quota_cpu: quota, refused_for_quota: refused }) {
     // The first segment of `/` is empty.
     say(this.cells[0], known(name) ? name || "/" : `all other ${this.kind}s`);
     this.cells[0].title = this.cells[0].textContent;
     say(this.cells[1], cpu(mean, " s"));
     say(this.cells[2], count(requests));
+    if (this.refused) say(this.refused, count(refused));
     setMeter(this.meter, share);
     say(this.cells[4], known(quota) ? `${cpu(all, " s")}, may use ${cpu(quota)}/s` : cpu(all, " s"));
   }

@@ -19,7 +19,7 @@ pub(super) fn of_admission(text: &mut Text, servers: &Servers<'_>) {
     gauges(text, servers, &CUTOFF);
     text.gauge("evenkeel_server_demand_cpu", "CPU seconds a second that are asked for, also by what is refused.");
     for (labels, now) in told(servers) {
-        for (criticality, demand) in &now.demand_cpu.0 {
+        for (criticality, demand) in now.demand_cpu.iter().flat_map(|each| &each.0) {
             text.sample_with(labels, &[("criticality", criticality)], *demand);
         }
     }
@@ -115,6 +115,17 @@ pub(super) fn of_costs(text: &mut Text, servers: &Servers<'_>) {
     }
     spenders(text, servers, "method", |now| &now.methods);
     spenders(text, servers, "customer", |now| &now.customers);
+    text.counter(
+        "evenkeel_server_customer_quota_refusals_total",
+        "Requests refused for a quota, of the ten dearest customers and the ten most often refused of the others.",
+    );
+    for (labels, now) in told(servers) {
+        for customer in &now.customers {
+            if let (Some(name), Some(refused)) = (&customer.name, customer.refused_for_quota) {
+                text.sample_with(labels, &[("customer", name)], refused as f64);
+            }
+        }
+    }
 }
 
 fn spenders(text: &mut Text, servers: &Servers<'_>, kind: &'static str, of: fn(&AdmissionState) -> &[SpenderState]) {
@@ -197,7 +208,7 @@ const LEVELS: [Gauge; 13] = [
     ("handler_slots", "Handlers that run at once, at most.", |now| Some(now.slots.into())),
     ("waiting_requests", "Requests in line.", |now| Some(now.waiting.into())),
     ("queued_cpu_seconds", "CPU that requests in line are expected to cost.", |now| Some(now.queued_s)),
-    ("in_flight_limit", "Requests in flight, at most; absent before it is known.", |now| Some(now.limit?.into())),
+    ("in_flight_limit", "Requests in handlers, at most; absent before it is known.", |now| Some(now.limit?.into())),
     ("degrade_level", "How much cheaper answers should be, from 0 to 3.", |now| Some(now.degrade.into())),
     ("degrade_level_observed", "What that would be if it were on.", |now| Some(now.degrade_observed.into())),
     ("retries_ratio", "Retries as a share of requests; absent where there are too few.", |now| now.retries),

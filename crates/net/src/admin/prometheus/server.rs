@@ -12,7 +12,7 @@ pub(super) fn of_servers(text: &mut Text, servers: &[(Labels<'_>, &ServerState)]
     }
     text.gauge("evenkeel_server_in_flight_requests", "Requests being worked on.");
     text.each(servers, |server| Some(server.in_flight? as f64));
-    text.counter("evenkeel_server_admitted_total", "Requests let in.");
+    text.counter("evenkeel_server_admitted_total", "Requests let in, as far as the line.");
     text.each(servers, |server| Some(server.admitted? as f64));
     let unacknowledged = "Clients that have not acknowledged the last announcement.";
     text.gauge("evenkeel_server_unacknowledged_watchers", unacknowledged);

@@ -27,8 +27,8 @@ pub(crate) struct AdmissionState {
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) connections_per_second: Option<f64>,
     pub(crate) checks_per_second: Option<f64>,
-    /// Also by what is refused.
-    pub(crate) demand_cpu: ByName<f64>,
+    /// Also by what is refused; null where it is not measured, since everything is off.
+    pub(crate) demand_cpu: Option<ByName<f64>>,
     /// Asked for so far by customers beyond their quotas: no demand.
     pub(crate) beyond_quota_cpu_s: ByName<f64>,
     pub(crate) capacity_cpu: Option<f64>,
@@ -58,7 +58,7 @@ pub(crate) struct AdmissionState {
     /// Would have stood in line, were there one.
     pub(crate) would_wait: ByName<u64>,
     pub(crate) disbelieved: Counts,
-    /// Those that cost most, dearest first.
+    /// Those that cost most, dearest first; of customers besides those that were refused most often for their quotas.
     pub(crate) methods: Vec<SpenderState>,
     pub(crate) customers: Vec<SpenderState>,
 }
@@ -104,6 +104,9 @@ pub(crate) struct SpenderState {
     pub(crate) share: f64,
     /// Of late for methods, since it began for customers.
     pub(crate) mean_s: Option<f64>,
+    /// For its quota, and not among `requests`; methods have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refused_for_quota: Option<u64>,
     /// CPU seconds a second that it may use; null for no limit, and for methods.
     pub(crate) quota_cpu: Option<f64>,
     /// Where criticalities have ceilings of their own: those.
@@ -135,7 +138,7 @@ impl AdmissionState {
             left_out: left_out(readings),
             connections_per_second: finite(readings.connections_per_second),
             checks_per_second: finite(readings.checks_per_second),
-            demand_cpu: by_criticality(now.demand.map(|demand| finite(Some(demand)).unwrap_or_default())),
+            demand_cpu: now.demand.map(|each| by_criticality(each.map(|one| finite(Some(one)).unwrap_or_default()))),
             beyond_quota_cpu_s: by_criticality(now.beyond_quota.map(seconds)),
             capacity_cpu: finite(Some(now.capacity)),
             critical_demand: critical_demand(now),
@@ -197,6 +200,7 @@ impl From<&Spender> for SpenderState {
             cpu_s: seconds(spender.spent.cpu),
             share: spender.share,
             mean_s: spender.mean.map(nanoseconds),
+            refused_for_quota: spender.refused,
             quota_cpu: spender.quota.map(|quota| quota.cpu),
             quota_by_criticality_cpu: spender.quota.and_then(ceilings),
         }
@@ -231,8 +235,8 @@ fn left_out(readings: &Readings) -> Vec<LeftOut> {
 }
 
 fn critical_demand(now: &AdmissionSnapshot) -> Option<f64> {
-    let demand: f64 =
-        [Criticality::Critical, Criticality::CriticalPlus].map(|level| now.demand[level.index()]).iter().sum();
+    let each = now.demand?;
+    let demand: f64 = [Criticality::Critical, Criticality::CriticalPlus].map(|level| each[level.index()]).iter().sum();
     finite(Some(demand / now.capacity))
 }
 

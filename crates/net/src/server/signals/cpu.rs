@@ -6,16 +6,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel_core::Time;
-use rustix::process::Pid;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::cgroup::Quota;
+use crate::meter::process_time;
 
 /// A thread that has connections of its own, and their runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
     /// Where the system can tell the CPU of a thread.
-    pub(crate) thread: Option<Pid>,
+    pub(crate) thread: Option<i32>,
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
@@ -23,7 +22,7 @@ impl Core {
     /// Of the thread that calls this.
     pub(crate) fn here(runtime: tokio::runtime::Handle) -> Core {
         #[cfg(target_os = "linux")]
-        let thread = Some(rustix::thread::gettid());
+        let thread = Some(rustix::thread::gettid().as_raw_nonzero().get());
         #[cfg(not(target_os = "linux"))]
         let thread = None;
         Core { thread, runtime }
@@ -54,7 +53,7 @@ impl Cpu {
         let shares = cores.iter().zip(&mut self.each);
         let shares = shares.filter_map(|(core, meter)| meter.read(now, of_thread(core.thread?)?, Some(1.0)));
         let busiest = shares.fold(0.0, f64::max);
-        self.process.read(now, of_process(), reserved).map(|share| share.max(busiest))
+        self.process.read(now, process_time()?, reserved).map(|share| share.max(busiest))
     }
 
     /// Share of the time since the last reading in which the quota was used up. Processors that wait at once are added
@@ -65,16 +64,9 @@ impl Cpu {
     }
 }
 
-/// CPU time of the process so far: one system call, 0.8 us on a virtual machine.
-pub(crate) fn of_process() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
-    Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
-}
-
 /// Time one thread of this process has run; only Linux says.
-fn of_thread(thread: Pid) -> Option<Duration> {
-    let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
+fn of_thread(thread: i32) -> Option<Duration> {
+    let path = format!("/proc/self/task/{thread}/schedstat");
     let text = std::fs::read_to_string(path).ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
@@ -161,8 +153,9 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_work_of_a_thread_is_its_own() {
-        let own = rustix::thread::gettid();
-        let idle = std::thread::spawn(rustix::thread::gettid).join().unwrap();
+        let id = || rustix::thread::gettid().as_raw_nonzero().get();
+        let own = id();
+        let idle = std::thread::spawn(id).join().unwrap();
         let before = of_thread(own).unwrap();
         burn();
 
@@ -171,8 +164,8 @@ mod tests {
     }
 
     fn burn() {
-        let before = of_process();
-        while of_process() < before + Duration::from_millis(20) {
+        let before = process_time().unwrap();
+        while process_time().unwrap() < before + Duration::from_millis(20) {
             std::hint::black_box(0);
         }
     }

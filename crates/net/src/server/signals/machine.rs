@@ -76,15 +76,17 @@ impl Machine {
         };
     }
 
-    pub(crate) fn sample(&mut self, now: Time, readings: &mut Readings) {
+    /// All is measured against these processors, where the program says how many there are.
+    pub(crate) fn sample(&mut self, now: Time, processors: Option<f64>, readings: &mut Readings) {
         if now >= self.bounds_at || self.bounds_at.since(now) > BOUNDS_EVERY {
             self.bounds_at = now + BOUNDS_EVERY;
             self.bounds = Bounds::of(self.given, &self.cgroups);
         }
         readings.left_out.clone_from(&self.bounds.left_out);
         let mut leave_out = |signal: &str, reason| readings.left_out.push((signal.to_owned(), reason));
-        readings.cpu_reserved = self.bounds.reserved;
-        readings.cpu = self.cpu.utilization(now, self.bounds.reserved);
+        let reserved = processors.or(self.bounds.reserved);
+        readings.cpu_reserved = reserved;
+        readings.cpu = self.cpu.utilization(now, reserved);
         readings.throttled = match &self.bounds.quota {
             Some(quota) => self.cpu.throttled(now, quota).unwrap_or_else(|reason| {
                 leave_out("throttled", reason);
@@ -100,13 +102,13 @@ impl Machine {
         readings.memory = memory.filter(|share| share.is_finite());
         if let Executor::Failed(reason) = &self.executor {
             leave_out("delay", reason.clone());
-            leave_out("load_average", reason.clone());
+            leave_out("load", reason.clone());
         }
         readings.delay = match &self.executor {
             Executor::Probed(delay, _) => delay.longest(),
             Executor::Idle | Executor::Failed(_) => None,
         };
-        readings.load_average = self.load.as_ref().and_then(|load| load.per_processor(self.bounds.reserved));
+        readings.load_average = self.load.as_ref().and_then(|load| load.per_processor(reserved));
     }
 }
 
@@ -154,9 +156,9 @@ mod tests {
 
     fn second_sample(mut machine: Machine) -> Readings {
         let mut readings = Readings::default();
-        machine.sample(NOW, &mut readings);
+        machine.sample(NOW, None, &mut readings);
         assert_eq!(readings.cpu, None, "nothing to compare with");
-        machine.sample(NOW + Duration::from_millis(100), &mut readings);
+        machine.sample(NOW + Duration::from_millis(100), None, &mut readings);
         readings
     }
 
@@ -208,10 +210,10 @@ mod tests {
     fn a_clock_that_jumps_back_does_not_keep_old_bounds_for_ever() {
         let mut machine = machine("v1", Limits::default());
         let mut readings = Readings::default();
-        machine.sample(Time::from_secs(1_000_000), &mut readings);
+        machine.sample(Time::from_secs(1_000_000), None, &mut readings);
         machine.bounds = Bounds::default();
 
-        machine.sample(NOW, &mut readings);
+        machine.sample(NOW, None, &mut readings);
 
         assert!(readings.cpu_reserved.is_some());
         assert_eq!(readings.cpu, None);

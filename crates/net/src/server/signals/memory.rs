@@ -69,11 +69,17 @@ fn total(meminfo: &str) -> Option<u64> {
 }
 
 /// Memory this process has in the machine.
+#[cfg(target_os = "linux")]
 fn resident() -> Result<u64, String> {
     let text = std::fs::read_to_string("/proc/self/statm").map_err(|error| format!("/proc/self/statm: {error}"))?;
     let pages: Option<u64> = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
     let bytes = pages.and_then(|pages| pages.checked_mul(rustix::param::page_size() as u64));
     bytes.ok_or_else(|| "/proc/self/statm says nothing of memory in use".to_owned())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn resident() -> Result<u64, String> {
+    Err("this system does not say how much memory a process uses".to_owned())
 }
 
 #[cfg(test)]

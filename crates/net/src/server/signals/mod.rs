@@ -13,6 +13,7 @@ mod load;
 mod machine;
 mod memory;
 mod plugged;
+mod program;
 mod telling;
 
 use std::sync::Arc;
@@ -27,10 +28,10 @@ pub use plugged::Signal;
 pub(crate) use cpu::{Core, Cores};
 pub(crate) use plugged::Closure;
 
-use asked::Asked;
 use cgroup::Cgroups;
 use machine::Machine;
 use plugged::Plugged;
+use program::Program;
 use telling::Telling;
 
 use crate::clock::Steady;
@@ -69,8 +70,10 @@ pub(crate) type UsageSource = Box<dyn FnMut() -> Usage + Send>;
 /// What the program said about its signals.
 #[derive(Default)]
 pub(crate) struct Settings {
-    /// Instead of the machine.
+    /// What it says counts instead of what the machine says of it.
     pub(crate) usage: Option<UsageSource>,
+    /// Nothing is read of the machine.
+    pub(crate) without_machine: bool,
     pub(crate) limits: Limits,
     pub(crate) plugged: Vec<Box<dyn Signal>>,
 }
@@ -112,7 +115,8 @@ impl Counts {
 
 /// Samples all of them.
 pub(crate) struct Signals {
-    source: Source,
+    machine: Option<Box<Machine>>,
+    program: Option<Program>,
     plugged: Vec<Plugged>,
     connections: Rate,
     checks: Rate,
@@ -122,23 +126,16 @@ pub(crate) struct Signals {
     clock: Steady,
 }
 
-enum Source {
-    Program(Asked<Usage>),
-    Machine(Box<Machine>),
-}
-
 impl Signals {
     /// `running` is counted by whoever runs handlers.
     pub(crate) fn new(settings: Settings, cores: Cores, running: Option<Arc<Running>>) -> Result<Self, InvalidConfig> {
-        let Settings { usage, limits, plugged } = settings;
+        let Settings { usage, without_machine, limits, plugged } = settings;
         limits.check()?;
         let clock = Steady::new();
-        let source = match usage {
-            Some(mut usage) => Source::Program(Asked::new(clock, "usage", move || Ok(usage()))),
-            None => Source::Machine(Box::new(Machine::new(Cgroups::own(), limits, cores, running))),
-        };
+        let machine = || Box::new(Machine::new(Cgroups::own(), limits, cores, running));
         Ok(Signals {
-            source,
+            machine: (!without_machine).then(machine),
+            program: usage.map(|source| Program::new(clock, source)),
             plugged: Plugged::check(clock, plugged)?,
             connections: Rate::new(SMOOTHED_OVER),
             checks: Rate::new(SMOOTHED_OVER),
@@ -152,17 +149,19 @@ impl Signals {
     /// Begins to probe the executor and to ask what is plugged in; to be called inside the runtime that serves. Waits a moment
     /// for the first answers, so that the first sample has them.
     pub(crate) fn start(&mut self) {
-        match &mut self.source {
-            Source::Machine(machine) => machine.start(),
-            Source::Program(asked) => asked.start(),
+        if let Some(machine) = &mut self.machine {
+            machine.start();
+        }
+        if let Some(program) = &mut self.program {
+            program.start();
         }
         self.plugged.iter_mut().for_each(|plugged| plugged.asked.start());
         self.wait_for_first(self.clock.now() + FIRST_MOST);
     }
 
     fn wait_for_first(&self, until: Time) {
-        if let Source::Program(asked) = &self.source {
-            asked.wait_for_first(until);
+        if let Some(program) = &self.program {
+            program.wait_for_first(until);
         }
         self.plugged.iter().for_each(|plugged| plugged.asked.wait_for_first(until));
     }
@@ -171,26 +170,15 @@ impl Signals {
     pub(crate) fn sample(&mut self, now: Time, counts: Counts) -> &Readings {
         let readings = &mut self.readings;
         readings.left_out.clear();
-        match &mut self.source {
-            Source::Program(asked) => {
-                self.usage = match asked.last() {
-                    Some(Ok(usage)) => usage,
-                    Some(Err(why)) => {
-                        readings.left_out.push(("usage".to_owned(), why));
-                        Usage::default()
-                    }
-                    None => Usage::default(),
-                };
-                readings.set_said(&self.usage);
-            }
-            Source::Machine(machine) => {
-                machine.sample(now, readings);
-                let (utilization, processors) = (readings.cpu, readings.cpu_reserved);
-                let runnable = readings.load_average.zip(processors).map(|(load, processors)| load * processors);
-                let Readings { memory, throttled, delay, .. } = *readings;
-                self.usage = Usage { utilization, processors, runnable, memory, throttled, delay, ..Usage::default() };
-            }
+        let processors = self.program.as_mut().and_then(Program::listen);
+        if let Some(machine) = &mut self.machine {
+            machine.sample(now, processors, readings);
         }
+        if let Some(program) = &self.program {
+            program.override_in(readings);
+        }
+        readings.leave_out_impossible_cpu();
+        self.usage = Usage { plugged: self.program.as_ref().and_then(Program::plugged), ..readings.usage() };
         readings.plugged.clear();
         for plugged in &mut self.plugged {
             let read = plugged.asked.last();
@@ -227,26 +215,32 @@ impl Signals {
         &self.readings
     }
 
-    /// What core is told of the last sample: the machine as it was read, or what the program said.
+    /// What core is told of the last sample.
     pub(crate) fn usage(&self) -> Usage {
         self.usage
     }
 }
 
 impl Readings {
-    /// What the program said of the machine, where it makes sense.
-    fn set_said(&mut self, usage: &Usage) {
-        let Usage { utilization, processors, runnable, memory, throttled, delay, .. } = *usage;
-        let load = runnable.zip(processors).map(|(count, processors)| count / processors);
-        let sound = |value: &f64| value.is_finite() && *value >= 0.0;
-        self.cpu = utilization.filter(sound);
-        self.cpu_reserved = processors.filter(sound);
-        self.load_average = load.filter(sound);
-        (self.memory, self.throttled) = (memory.filter(sound), throttled.filter(sound));
-        self.delay = delay;
+    /// What core is told of them.
+    fn usage(&self) -> Usage {
+        let Readings { cpu: utilization, cpu_reserved: processors, memory, throttled, delay, .. } = *self;
+        let runnable = self.load_average.zip(processors).map(|(load, processors)| load * processors);
+        Usage { utilization, processors, runnable, memory, throttled, delay, ..Usage::default() }
+    }
+
+    /// Far more CPU than was reserved: whoever reserved so little meant something else, and no report has room for it.
+    fn leave_out_impossible_cpu(&mut self) {
+        if let Some(cpu) = self.cpu.filter(|cpu| *cpu > CPU_BELIEVED_MOST) {
+            self.cpu = None;
+            let why = format!("{cpu:.0} times the CPU that is reserved is in use: reserve more");
+            self.left_out.push(("cpu".to_owned(), why));
+        }
     }
 }
 
+/// Times the CPU reserved that can be in use: more than a large machine has for a process with the smallest share of one.
+const CPU_BELIEVED_MOST: f64 = 100.0;
 /// How long a server that begins waits for what is plugged in, all together.
 const FIRST_MOST: Duration = Duration::from_millis(20);
 /// Less could do nothing.
@@ -265,8 +259,8 @@ mod tests {
 
     fn signals(settings: Settings) -> Signals {
         let mut signals = Signals::new(settings, Cores::default(), None).unwrap();
-        if let Source::Program(asked) = &mut signals.source {
-            asked.start();
+        if let Some(program) = &mut signals.program {
+            program.start();
         }
         signals.plugged.iter_mut().for_each(|plugged| plugged.asked.start());
         signals.wait_for_first(Time::NEVER);
@@ -294,27 +288,61 @@ mod tests {
         assert_eq!(refused(Limits { reserved_cpu: Some(0.5), memory_bytes: Some(1) }), None);
     }
 
+    fn said(usage: Usage) -> Settings {
+        Settings { usage: Some(Box::new(move || usage)), ..Settings::default() }
+    }
+
     #[test]
-    fn what_the_program_says_of_the_machine_is_told_as_it_is() {
-        let said = Usage { utilization: Some(0.5), processors: None, runnable: Some(3.0), ..Usage::default() };
-        let mut signals = signals(Settings { usage: Some(Box::new(move || said)), ..Settings::default() });
+    fn what_the_program_says_counts_and_the_rest_is_read() {
+        let mut signals = signals(said(Usage {
+            processors: Some(4.0),
+            utilization: Some(0.5),
+            plugged: Some(0.7),
+            ..Usage::default()
+        }));
+
+        signals.sample(NOW, counts(0, 0));
+        let readings = signals.sample(NOW + TENTH, counts(0, 0)).clone();
+
+        assert_eq!((readings.cpu, readings.cpu_reserved), (Some(0.5), Some(4.0)));
+        assert!(readings.memory.is_some(), "{readings:?}");
+        let Usage { utilization, processors, memory, plugged, .. } = signals.usage();
+        assert_eq!((utilization, processors, plugged), (Some(0.5), Some(4.0), Some(0.7)));
+        assert_eq!(memory, readings.memory);
+    }
+
+    #[test]
+    fn without_the_machine_only_what_the_program_says_is_known() {
+        let spoken = Usage { utilization: Some(0.5), runnable: Some(3.0), processors: Some(2.0), ..Usage::default() };
+        let mut signals = signals(Settings { without_machine: true, ..said(spoken) });
 
         let readings = signals.sample(NOW, counts(0, 0)).clone();
 
-        assert_eq!(signals.usage(), said);
-        assert_eq!((readings.cpu, readings.load_average), (Some(0.5), None));
-        assert_eq!((readings.memory, readings.delay), (None, None), "nobody looked");
+        assert_eq!(signals.usage(), spoken);
+        assert_eq!((readings.cpu, readings.load_average), (Some(0.5), Some(1.5)));
+        assert_eq!((readings.memory, readings.delay, &readings.left_out[..]), (None, None, &[][..]));
     }
 
     #[test]
     fn nonsense_of_the_program_does_not_leave() {
-        let said =
+        let spoken =
             Usage { utilization: Some(f64::NAN), processors: Some(0.0), runnable: Some(1.0), ..Usage::default() };
-        let mut signals = signals(Settings { usage: Some(Box::new(move || said)), ..Settings::default() });
+        let mut signals = signals(said(spoken));
 
         let readings = signals.sample(NOW, counts(0, 0));
 
         assert_eq!((readings.cpu, readings.load_average), (None, None));
+    }
+
+    #[test]
+    fn far_more_cpu_than_was_reserved_is_left_out_and_said_so() {
+        let mut signals = signals(said(Usage { utilization: Some(140.0), ..Usage::default() }));
+
+        let readings = signals.sample(NOW, counts(0, 0)).clone();
+
+        assert_eq!((readings.cpu, signals.usage().utilization), (None, None));
+        let why = "140 times the CPU that is reserved is in use: reserve more";
+        assert!(readings.left_out.contains(&("cpu".to_owned(), why.to_owned())), "{readings:?}");
     }
 
     #[test]
