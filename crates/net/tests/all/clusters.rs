@@ -3,8 +3,8 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tower::{Service, service_fn};
 
+use crate::support::task::{Says, Task};
 use crate::support::{listener, request, start, until};
 
 /// A cluster of two servers that fail fast while they are told to, and how many requests they got.
@@ -179,4 +180,76 @@ async fn shares_and_reasons_are_shown() {
     assert_eq!(state["channels"].as_array().unwrap().len(), 2);
     let metrics = get("/metrics").await;
     assert!(metrics.contains("evenkeel_cluster_share{service=\"service\",cluster=\"near\"} 1\n"), "{metrics}");
+}
+
+/// A task that refuses everything, or nothing, and whom requests to it were addressed to, with their attempt.
+async fn addressed(refuses: bool) -> (Task, Arc<Mutex<Vec<(String, bool)>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let seeing = Arc::clone(&seen);
+    let task = Task::start(move |request| {
+        let is_again = request.headers().contains_key("x-envoy-attempt-count");
+        seeing.lock().unwrap().push((request.uri().authority().unwrap().to_string(), is_again));
+        if refuses { Says::refusal() } else { Says::status(200) }
+    });
+    (task.await, seen)
+}
+
+#[tokio::test]
+async fn a_retry_in_another_cluster_is_addressed_to_the_service_there() {
+    let ((near, at_near), (far, at_far)) = (addressed(true).await, addressed(false).await);
+    let mut settings = ChannelConfig::default();
+    (settings.client.retry.share, settings.client.retry.refused_most) = (4.0, 1.0);
+    (settings.client.throttle.local, settings.client.throttle.hints) = (Mode::Off, Mode::Off);
+    let channel =
+        |name, task: &Task| Channel::with(settings.clone(), Tcp, name, Fixed::new([task.address])).unwrap().usable();
+    let channels =
+        [("near", channel("search.near", &near).await.unwrap()), ("far", channel("search.far", &far).await.unwrap())];
+    let config = ClustersConfig { period: Duration::from_millis(20), ..ClustersConfig::default() };
+    let mut clusters = Clusters::new(config, channels).unwrap();
+    let mut ask = async |uri: &str| {
+        drop(clusters.call(http::Request::get(uri).body(empty()).unwrap()).await.unwrap());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+
+    until("one that was refused near is tried far", async || {
+        ask("/").await;
+        at_far.lock().unwrap().iter().any(|(_, is_again)| *is_again)
+    })
+    .await;
+    assert!(at_near.lock().unwrap().iter().all(|(name, _)| name == "search.near"), "{at_near:?}");
+    assert!(at_far.lock().unwrap().iter().all(|(name, _)| name == "search.far"), "{at_far:?}");
+
+    // A name that the caller gave stays, wherever it goes.
+    at_far.lock().unwrap().clear();
+    until("another one is", async || {
+        ask("http://somebody/").await;
+        at_far.lock().unwrap().iter().any(|(_, is_again)| *is_again)
+    })
+    .await;
+    assert!(at_far.lock().unwrap().iter().all(|(name, _)| name == "somebody"), "{at_far:?}");
+}
+
+#[tokio::test]
+async fn observing_tells_shares_and_moves_nothing_until_it_is_switched_on() {
+    let (near, far) = (Cluster::start().await, Cluster::start().await);
+    let config = ClustersConfig { mode: Mode::Observe, period: Duration::from_millis(50), ..ClustersConfig::default() };
+    let channels = [("near", near.channel().await), ("far", far.channel().await)];
+    let mut clusters = Clusters::new(config.clone(), channels).unwrap();
+    near.fails.store(true, Ordering::Relaxed);
+
+    until("most would go to the other", async || {
+        assert_eq!(fifty(&mut clusters).await, 0, "all fail at home");
+        clusters.snapshot().await.unwrap()[1].1.share > 0.5
+    })
+    .await;
+
+    let shown = clusters.snapshot().await.unwrap();
+    assert_eq!((shown[0].1.in_force, shown[1].1.in_force, far.got()), (1.0, 0.0, 0), "{shown:?}");
+    assert!(shown[0].1.share < 0.5 && !shown[0].1.why.is_empty(), "{shown:?}");
+    clusters.set_config(ClustersConfig { mode: Mode::On, ..config.clone() }).await.unwrap();
+    until("they do", async || fifty(&mut clusters).await >= 25 && far.got() >= 25).await;
+
+    clusters.set_config(ClustersConfig { mode: Mode::Observe, ..config }).await.unwrap();
+    far.got();
+    assert_eq!((fifty(&mut clusters).await, far.got()), (0, 0), "and do not, at once");
 }

@@ -140,6 +140,17 @@ async fn the_program_says_which_customer_a_peer_is_and_how_much_it_may_matter() 
 }
 
 #[tokio::test]
+async fn what_a_trusted_peer_says_that_is_no_name_is_dropped_and_counted() {
+    let serving = Serving::start(Server::new().with_identity(Teams).trust_customers_of(Trusted::Everyone));
+    let too_long: &'static str = Box::leak("x".repeat(3_000).into_boxed_str());
+
+    assert_eq!(serving.ask("spiffe://example.org/front-end", too_long).await, "-/- CRITICAL");
+    assert_eq!(serving.handle.identities().customers_dropped, 1);
+    assert_eq!(serving.ask("spiffe://example.org/front-end", "maps").await, "maps/maps CRITICAL");
+    assert_eq!(serving.handle.identities().customers_dropped, 1);
+}
+
+#[tokio::test]
 async fn inside_another_server_the_identity_is_on_the_request_and_no_header_is_believed() {
     let (layer, handle) = Server::new().without_signals().layer().unwrap();
     let service = layer.layer(service_fn(billed));

@@ -405,3 +405,29 @@ async fn a_handler_that_does_without_answers_as_ever_and_a_failure_below_is_no_v
     assert_eq!(outcome(&answer), Outcome::Failed);
     drop(answer.into_body().collect().await);
 }
+
+#[tokio::test]
+async fn a_handler_that_answers_as_a_refusal_has_run() {
+    let refuses = |_| {
+        let mut answer = http::Response::new(String::new());
+        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        answer.headers_mut().insert("retry-after", HeaderValue::from_static("0"));
+        answer
+    };
+    let (bottom, asked) = backend(Does::Serves).await;
+    let address = middle(channel_to(bottom, config()).await, refuses).await;
+    let (good, _) = backend(Does::Serves).await;
+    let mut channel = Channel::with(config(), Tcp, "service", Fixed::new([address, good])).unwrap();
+    until("both are used", async || in_state(&channel, BackendState::Healthy).await == 2).await;
+
+    let got = statuses(&mut channel, 4, || hello(Method::POST)).await;
+
+    // Of a backend that is not ours the same answer is a refusal, which never ran.
+    assert_eq!((got.iter().filter(|status| **status == 503).count(), asked.lock().unwrap().len()), (2, 2), "{got:?}");
+    assert_eq!((counts(&channel).await.made, stopped(&counts(&channel).await, Stop::Unsafe)), ([0; 3], 2));
+    assert_eq!(
+        statuses(&mut channel, 4, || hello(Method::GET)).await,
+        [200; 4],
+        "as a failure is, where it may run twice"
+    );
+}

@@ -114,6 +114,37 @@ async fn health_checks_are_counted() {
     until_read(&handle, "somebody does", |read| read.checks_per_second.is_some_and(|rate| rate > 1.0)).await;
 }
 
+/// On a runtime of one thread, which is all that the server is said to have: those who connect have it too, as other programs
+/// would.
+#[tokio::test]
+async fn a_storm_of_connections_and_checks_is_capacity_that_is_gone() {
+    let usage = || Usage { processors: Some(1.0), ..Usage::default() };
+    let (address, handle) = start(Server::new().with_usage(usage)).await;
+    let admission = async || handle.snapshot().await.unwrap().admission;
+    // There is always somebody in line, and nobody is refused.
+    let call = |_| {
+        tokio::spawn(async move {
+            loop {
+                plain::fetch(address, "/5").await;
+            }
+        })
+    };
+    let callers: Vec<_> = (0..3).map(call).collect();
+    until("it is full", async || admission().await.served.iter().sum::<u64>() >= 300).await;
+    let before = admission().await.capacity;
+
+    let storm = tokio::spawn(async move {
+        loop {
+            let checks = (0..50).map(|_| plain::fetch(address, "/grpc.health.v1.Health/Check"));
+            futures_util::future::join_all(checks).await;
+        }
+    });
+
+    until("less is left for handlers", async || admission().await.capacity < 0.7 * before).await;
+    storm.abort();
+    callers.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
 #[tokio::test]
 async fn what_is_plugged_in_is_read_over_its_capacity() {
     struct Licences;
@@ -222,16 +253,59 @@ async fn what_cannot_be_divided_by_is_refused_at_start() {
 }
 
 #[tokio::test]
-async fn a_source_of_the_program_replaces_the_machine_and_keeps_what_is_plugged_in() {
+async fn a_source_of_the_program_counts_where_it_speaks_and_the_machine_says_the_rest() {
     let usage = || Usage { utilization: Some(0.25), processors: Some(2.0), runnable: Some(3.0), ..Usage::default() };
     let (_, handle) = start(Server::new().with_usage(usage).with_signal("a", 1.0, || 0.5)).await;
+
+    until_read(&handle, "both are read", |read| read.memory.is_some() && read.delay.is_some()).await;
+
+    let read = readings(&handle).await;
+    assert_eq!((read.cpu, read.cpu_reserved, read.load_average), (Some(0.25), Some(2.0), Some(1.5)));
+    assert_eq!(read.plugged, [("a".to_owned(), Some(0.5))]);
+}
+
+#[tokio::test]
+async fn processors_that_the_program_names_are_what_the_machine_is_measured_against() {
+    let usage = || Usage { processors: Some(0.02), ..Usage::default() };
+    let (address, handle) = start(Server::new().with_usage(usage)).await;
+
+    let working = tokio::spawn(async move {
+        loop {
+            plain::fetch(address, "/20").await;
+        }
+    });
+
+    until_read(&handle, "more than they are", |read| {
+        read.cpu_reserved == Some(0.02) && read.cpu.is_some_and(|cpu| cpu > 3.0)
+    })
+    .await;
+    working.abort();
+}
+
+#[tokio::test]
+async fn without_the_machine_nothing_is_known_that_nobody_says() {
+    let usage = || Usage { utilization: Some(0.25), ..Usage::default() };
+    let (_, handle) = start(Server::new().without_machine().with_usage(usage)).await;
 
     until_read(&handle, "it is read", |read| read.cpu == Some(0.25)).await;
 
     let read = readings(&handle).await;
-    assert_eq!((read.cpu_reserved, read.load_average), (Some(2.0), Some(1.5)));
-    assert_eq!((read.memory, read.delay, read.throttled), (None, None, None));
-    assert_eq!(read.plugged, [("a".to_owned(), Some(0.5))]);
+    assert_eq!((read.memory, read.delay, read.throttled, read.cpu_reserved), (None, None, None, None));
+    assert_eq!(read.left_out, []);
+}
+
+#[tokio::test]
+async fn far_too_little_reserved_cpu_is_left_out_and_said_so() {
+    let (address, handle) = start(Server::new().with_reserved_cpu(0.001)).await;
+
+    let working = tokio::spawn(async move {
+        loop {
+            plain::fetch(address, "/50").await;
+        }
+    });
+
+    until_read(&handle, "it is said", |read| why(read, "cpu").is_some_and(|why| why.ends_with("reserve more"))).await;
+    working.abort();
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 pub(crate) mod asker;
 pub(crate) mod raw;
 pub(crate) mod scripted;
+pub(crate) mod task;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

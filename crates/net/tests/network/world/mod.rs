@@ -100,7 +100,7 @@ impl World {
         let usage = || Usage { utilization: Some(0.5), ..Usage::default() };
         let process = self.next_process();
         let secret = Secret::from_bytes([if self.keeps_secret { 1 } else { process as u8 }; 32]);
-        let server = Server::new().with_config(config).without_signals().with_usage(usage);
+        let server = Server::new().with_config(config).without_signals().without_machine().with_usage(usage);
         let server = server.with_datagram_secret(secret).with_process_number(process);
         let server = if self.is_warming.load(Ordering::Relaxed) { server.ready_later() } else { server };
         self.handles.lock().unwrap()[backend] = Some(server.handle());
