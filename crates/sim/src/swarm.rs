@@ -66,6 +66,7 @@ pub fn scenario(seed: u64) -> Scenario {
     Dice(Rng::from_seed(hash2(seed, SERVER))).server(&mut scenario);
     Dice(Rng::from_seed(hash2(seed, RETRY))).retry(&mut scenario);
     Dice(Rng::from_seed(hash2(seed, SPILL))).spill(&mut scenario);
+    Dice(Rng::from_seed(hash2(seed, STALL))).stall(&mut scenario);
     // One line for all cores, where nothing happens that it knows nothing of.
     let oracle = Scenario { policy: ORACLE.to_owned(), ..scenario.clone() };
     if dice.chance(0.15) && oracle.check().is_ok() { oracle } else { scenario }
@@ -262,6 +263,14 @@ impl Dice {
         }
     }
 
+    /// Something behind the backends of some worlds becomes slow, or fast.
+    fn stall(&mut self, scenario: &mut Scenario) {
+        if self.chance(0.15) {
+            let kind = FaultKind::Stall { times: self.one_of(&[0.1, 3.0, 20.0]) };
+            scenario.faults.push(Fault { kind, ..self.fault(scenario.duration, scenario.backends.count) });
+        }
+    }
+
     fn faults(&mut self, duration: Span, backends: u32, may_resize: bool) -> Vec<Fault> {
         let count = self.number(0, 5);
         let mut faults: Vec<Fault> = Vec::new();
@@ -313,3 +322,4 @@ const IDLE: u64 = 0x6964_6c65;
 const SERVER: u64 = 0x7365_7276;
 const RETRY: u64 = 0x7265_7472;
 const SPILL: u64 = 0x7370_696c;
+const STALL: u64 = 0x7374_616c;

@@ -47,6 +47,11 @@ pub enum FaultKind {
         /// Factor, above 0.
         speed: f64,
     },
+    /// Handlers wait so many times as long for what they wait for: something behind them is slow.
+    Stall {
+        /// Factor, above 0.
+        times: f64,
+    },
     /// No message gets through between these backends and these clients.
     Partition {
         /// Share of clients cut off. Default 1.
@@ -94,6 +99,7 @@ impl FaultKind {
             FaultKind::Fail { .. } => "fail",
             FaultKind::Refuse { .. } => "refuse",
             FaultKind::Slow { .. } => "slow",
+            FaultKind::Stall { .. } => "stall",
             FaultKind::Partition { .. } => "partition",
             FaultKind::NoDatagrams { .. } => "no_datagrams",
             FaultKind::LameDuck => "lame_duck",

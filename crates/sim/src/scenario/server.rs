@@ -20,8 +20,10 @@ pub struct ServerSettings {
     pub cutoff: Switch,
     /// Hints to clients.
     pub hints: Switch,
-    /// The most requests in flight.
+    /// The most requests in handlers.
     pub limit: Switch,
+    /// As a multiple of what is needed when nothing is wrong.
+    pub limit_times: f64,
     /// Customers over their quota.
     pub quota: Switch,
     /// Work that may wait in good times, as time of all cores.
@@ -104,6 +106,7 @@ impl ServerSettings {
             modes,
             burst: self.burst.get(),
             age: self.age,
+            limit: self.limit_times,
             hint_ttl: self.hint_ttl.get(),
             ..AdmissionConfig::default()
         };
@@ -146,6 +149,7 @@ impl Default for ServerSettings {
             cutoff: core.modes.cutoff.into(),
             hints: core.modes.hints.into(),
             limit: core.modes.limit.into(),
+            limit_times: core.limit,
             quota: core.modes.quota.into(),
             burst: core.burst.into(),
             age: core.age,

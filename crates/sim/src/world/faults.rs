@@ -42,6 +42,7 @@ impl World<'_> {
             }
             FaultKind::Hang => self.set_pace(&fault.backends, |pace| pace.hangs = true),
             FaultKind::Slow { speed } => self.set_pace(&fault.backends, |pace| pace.fault = *speed),
+            FaultKind::Stall { times } => self.set_stall(&fault.backends, *times),
             FaultKind::Fail { share, cpu } => {
                 for &backend in &fault.backends {
                     self.tasks[backend as usize].failing = Some((*share, cpu.seconds()));
@@ -89,6 +90,7 @@ impl World<'_> {
             }
             FaultKind::Hang => self.set_pace(&fault.backends, |pace| pace.hangs = false),
             FaultKind::Slow { .. } => self.set_pace(&fault.backends, |pace| pace.fault = 1.0),
+            FaultKind::Stall { .. } => self.set_stall(&fault.backends, 1.0),
             FaultKind::Fail { .. } => {
                 for &backend in &fault.backends {
                     self.tasks[backend as usize].failing = None;
@@ -122,6 +124,13 @@ impl World<'_> {
             task.machine.set_speed(self.now, speed);
             // What was planned may be too late now.
             self.plan_work(backend);
+        }
+    }
+
+    /// Whoever begins to wait from now on does so for so many times as long; those who do already are not moved.
+    fn set_stall(&mut self, backends: &[u32], times: f64) {
+        for &backend in backends {
+            self.tasks[backend as usize].stall = times;
         }
     }
 

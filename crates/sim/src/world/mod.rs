@@ -19,6 +19,7 @@ mod offered;
 mod overload;
 mod profile;
 mod queue;
+mod recovery;
 mod requests;
 mod results;
 mod retrying;

@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use super::event::RequestId;
 use super::inversion::Inversion;
 use super::profile::Profile;
+use super::recovery::recovered;
 use super::requests::Request;
 use super::tally::End;
 use super::{ORIGIN, World};
@@ -21,6 +22,8 @@ use crate::scenario::{Overload, Scenario};
 pub(crate) struct Watch {
     from: u64,
     until: u64,
+    /// When the last ones ask.
+    asked_until: u64,
     /// When goodput and latency begin to count.
     counts_from: u64,
     /// Length of the windows that say when it has settled.
@@ -69,6 +72,7 @@ impl Watch {
         Watch {
             from,
             until: ORIGIN + overload.until.nanos(),
+            asked_until: ORIGIN + scenario.duration.nanos(),
             counts_from: from + overload.skip.nanos(),
             settles_over: overload.window.nanos(),
             capacity: cores.sum(),
@@ -218,17 +222,11 @@ impl Watch {
         Profile { skip, settle: (self.settles_over / BIN).max(1) as usize, shares }
     }
 
-    /// Seconds after the end at which the first window begins in which nearly all are served that are asked for.
+    /// Seconds after the end until nearly all are served that are asked for, and stay so.
     fn recovered(&self) -> Option<f64> {
-        let end = ORIGIN + (self.bins.len() as u64 - 1) * BIN;
-        let is_good = |begin: &u64| {
-            let bins = self.between(*begin, begin + RECOVER_WINDOW).iter();
-            let (asked, served) = bins.fold((0, 0), |(a, s), bin| (a + bin.asked, s + bin.served));
-            asked > 0 && f64::from(served) >= RECOVERED * f64::from(asked)
-        };
-        let begins = (self.until..).step_by(BIN as usize).take_while(|begin| begin + RECOVER_WINDOW <= end);
-        let first = begins.into_iter().find(is_good)?;
-        Some((first - self.until) as f64 * 1e-9)
+        let after: Vec<_> =
+            self.between(self.until, self.asked_until).iter().map(|bin| (bin.asked, bin.served)).collect();
+        Some(recovered(&after)? as f64 * BIN as f64 * 1e-9)
     }
 }
 
@@ -298,8 +296,6 @@ fn unloaded_p99(scenario: &Scenario) -> f64 {
 
 /// Nanoseconds over which counts are sums.
 const BIN: u64 = 50_000_000;
-const RECOVER_WINDOW: u64 = 10 * BIN;
-const RECOVERED: f64 = 0.97;
 const LATENCY_MOST: u64 = 3_600_000_000_000;
 /// Draws of what is asked for; the hundredth dearest is known within one in a hundred.
 const DRAWN: usize = 200_000;

@@ -88,6 +88,7 @@ impl World<'_> {
             }
             put("mean_ms", tally.latency.mean() * 1e-6);
         }
+        put("in_handlers_most", f64::from(tally.in_handlers_most));
         put("restarts", tally.restarts as f64);
         let served = |[ended, served]: [u64; 2]| (ended > 0).then(|| served as f64 / ended as f64);
         for level in Criticality::ALL.into_iter().filter(|_| !self.scenario.criticality.is_empty()) {

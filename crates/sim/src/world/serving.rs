@@ -20,6 +20,9 @@ impl World<'_> {
         let (backend, cpu) = (request.backend, request.cpu);
         let task = &mut self.tasks[backend as usize];
         task.in_service += 1;
+        if task.service == 0 {
+            self.tally.on_handler(self.now, task.in_service);
+        }
         task.machine.start(self.now, Job { request: id.number, generation: id.generation }, cpu);
         self.plan_work(backend);
     }
@@ -88,7 +91,8 @@ impl World<'_> {
             return self.leave(id);
         }
         request.at = At::Resting;
-        let until = self.now.saturating_add((request.wait * 1e9) as u64);
+        let stall = self.tasks[request.backend as usize].stall;
+        let until = self.now.saturating_add((request.wait * stall * 1e9) as u64);
         self.queue.push(until, Event::Rested(id));
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct Tally {
     pub(crate) let_go: u64,
     /// Requests that clients held back because of what their backends refuse.
     pub(crate) held_back: u64,
+    /// The most requests that were in the handlers of one task of the first service at once.
+    pub(crate) in_handlers_most: u32,
     /// Of clients without a connection.
     pub(crate) idle: IdleTally,
 }
@@ -122,6 +124,7 @@ impl Tally {
             resized: None,
             let_go: 0,
             held_back: 0,
+            in_handlers_most: 0,
             idle: IdleTally::default(),
         }
     }
@@ -141,6 +144,13 @@ impl Tally {
             self.window.begun.resize(place + 1, 0);
         }
         self.window.begun[place] += 1;
+    }
+
+    /// One more is in a handler of a task, which are so many there now.
+    pub(crate) fn on_handler(&mut self, now: u64, count: u32) {
+        if now >= self.measured_from {
+            self.in_handlers_most = self.in_handlers_most.max(count);
+        }
     }
 
     /// A request that takes so much CPU was sent to a cluster.

@@ -54,6 +54,8 @@ pub(crate) struct Task {
     last_window: Option<f64>,
     /// What moves its speed.
     pub(crate) pace: Pace,
+    /// How many times as long handlers wait for what they wait for.
+    pub(crate) stall: f64,
     /// Answers with an error instead: share of requests, and what that costs.
     pub(crate) failing: Option<(f64, f64)>,
     /// Share of requests that it refuses, whatever it has to do.
@@ -270,6 +272,7 @@ impl Task {
             last_reading: (0, 0.0),
             last_window: None,
             pace: Pace::new(own_speed),
+            stall: 1.0,
             failing: None,
             refusing: 0.0,
             background: 0.0,

@@ -9,7 +9,7 @@ use evenkeel_sim::world;
 
 /// Four times what two cores can do, for a second.
 const STEP: &str = r#"
-duration = "3s"
+duration = "5s"
 settle = "0s"
 [clients]
 count = 10
@@ -101,8 +101,9 @@ fn what_cannot_be_is_refused_with_its_reason() {
         ("server.refusal_cost=-1", "must be from 0 to 10"),
         ("server.quotas.x=1.0", "no customer of that name"),
         ("server.age=0", "--set server.age=0"),
+        ("server.limit_times=0.5", "--set server.limit_times=0.5"),
         ("overload.until=1s", "must be after overload.from"),
-        ("overload.until=4s", "within duration"),
+        ("overload.until=6s", "within duration"),
         ("backends.queue=3", "nobody queues without workers"),
         ("policy=oracle", "leave server.mode off"),
     ] {

@@ -238,15 +238,19 @@ fn a_fault_that_clients_would_not_notice_is_refused() {
 /// Two faults, of these kinds and with these further fields.
 fn two(one: (&str, &str), other: (&str, &str)) -> String {
     let fault = |(kind, rest): (&str, &str)| {
-        let speed = if kind == "slow" { "speed = 0.5\n" } else { "" };
-        format!("[[fault]]\nkind = \"{kind}\"\n{speed}{rest}\n")
+        let more = match kind {
+            "slow" => "speed = 0.5\n",
+            "stall" => "times = 3\n",
+            _ => "",
+        };
+        format!("[[fault]]\nkind = \"{kind}\"\n{more}{rest}\n")
     };
     fault(one) + &fault(other)
 }
 
 #[test]
 fn a_fault_that_would_end_another_one_is_refused_with_both() {
-    for kind in ["kill", "hang", "slow", "fail", "lame_duck", "partition"] {
+    for kind in ["kill", "hang", "slow", "stall", "fail", "lame_duck", "partition"] {
         let first = (kind, "at = \"10s\"\nlasts = \"5s\"\nbackends = \"0-3\"");
         let words = format!("fault.1: this {kind} and the {kind} of fault.0 overlap on backend 3, where");
         refused(&two(first, (kind, "at = \"12s\"\nlasts = \"1s\"\nbackends = \"3-5\"")), &words);

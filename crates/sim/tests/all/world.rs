@@ -46,6 +46,39 @@ fn one_line_for_all_cores_goes_on_after_all_of_them_were_gone() {
 }
 
 #[test]
+fn what_is_slow_behind_a_task_fills_its_handlers_and_no_core() {
+    let stalled = |times: &str| {
+        metrics(&format!(
+            r#"
+            duration = "10s"
+            settle = "1s"
+            [clients]
+            rate = 1000
+            [client]
+            active_max = 100000
+            [backends]
+            count = 1
+            [[method]]
+            cpu = {{ kind = "fixed", mean = "1ms" }}
+            wait = {{ kind = "fixed", mean = "50ms" }}
+            [[fault]]
+            kind = "stall"
+            at = "2s"
+            lasts = "3s"
+            times = {times}
+            "#
+        ))
+    };
+    let (calm, slow) = (stalled("1"), stalled("10"));
+
+    // By Little's law 51 and 501 of a thousand in a second; chance adds a few standard deviations of 7 and 22.
+    assert!((60.0..90.0).contains(&calm["in_handlers_most"]), "{calm:?}");
+    assert!((520.0..600.0).contains(&slow["in_handlers_most"]), "{slow:?}");
+    assert!((calm["utilization"] - slow["utilization"]).abs() < 0.01, "{slow:?}");
+    assert!(slow["p50_ms"] < 60.0 && slow["p90_ms"] > 500.0, "{slow:?}");
+}
+
+#[test]
 fn what_ran_is_not_sent_again_when_its_task_could_wait_no_longer() {
     let metrics = metrics(
         r#"

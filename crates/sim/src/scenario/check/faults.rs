@@ -70,13 +70,14 @@ impl Fault {
             "fail" => &["kind", "at", "lasts", "backends", "share", "cpu"],
             "refuse" => &["kind", "at", "lasts", "backends", "share"],
             "slow" => &["kind", "at", "lasts", "backends", "speed"],
+            "stall" => &["kind", "at", "lasts", "backends", "times"],
             "partition" | "no_datagrams" => &["kind", "at", "lasts", "backends", "clients"],
             "restart" => &["kind", "at", "backends", "together", "down", "prewarm"],
             "resize" => &["kind", "at", "change"],
             "policy" => &["kind", "at", "policy"],
             _ => &[
-                "kind", "at", "lasts", "backends", "share", "cpu", "speed", "clients", "together", "down", "prewarm",
-                "change", "policy",
+                "kind", "at", "lasts", "backends", "share", "cpu", "speed", "times", "clients", "together", "down",
+                "prewarm", "change", "policy",
             ],
         }
     }
@@ -107,6 +108,7 @@ impl Fault {
             }
             FaultKind::Refuse { share: refused } => share(&field("share"), *refused),
             FaultKind::Slow { speed: slow } => speed(&field("speed"), *slow),
+            FaultKind::Stall { times } => speed(&field("times"), *times),
             FaultKind::Partition { clients } | FaultKind::NoDatagrams { clients } => share(&field("clients"), *clients),
             FaultKind::Restart { together, down, prewarm } => {
                 count(&field("together"), *together)?;

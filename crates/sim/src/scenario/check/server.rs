@@ -25,6 +25,7 @@ impl Scenario {
             let field = match bad.field {
                 "admission.burst" => "server.burst",
                 "admission.age" => "server.age",
+                "admission.limit" => "server.limit_times",
                 "admission.hint_ttl" => "server.hint_ttl",
                 _ => "server.quotas",
             };
