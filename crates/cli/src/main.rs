@@ -11,6 +11,7 @@ mod draw;
 mod failure;
 mod load;
 mod progress;
+mod signals;
 mod work;
 
 use std::io::{self, BufWriter, Write};

@@ -8,6 +8,7 @@ use evenkeel::server::Trusted;
 use evenkeel_core::Mode;
 use evenkeel_core::server::Quota;
 
+use super::signals::{SignalArg, bytes, signal};
 use super::values::{address, mode, number, peer, quota, quota_cpu, ratio, seed, trusted, whole_number};
 
 /// Run a service to try things on: it works, waits, answers or fails as asked
@@ -32,9 +33,14 @@ pub(crate) struct BackendArgs {
     #[arg(long, value_name = "N", value_parser = virtual_cores, allow_negative_numbers = true)]
     pub(crate) virtual_cores: Option<u32>,
 
-    /// What utilization is measured against [default: the processors there are]
+    /// Processors reserved for it: what its CPU is measured against, and how much of it is handed out [default: the quota of
+    /// its cgroup, else all it may run on]
     #[arg(long, value_name = "CORES", value_parser = cores, allow_negative_numbers = true)]
     pub(crate) reserved_cpu: Option<f64>,
+
+    /// What its memory is measured against, as in 512MiB [default: the limit of its cgroup, else what the machine has]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, allow_negative_numbers = true)]
+    pub(crate) memory_limit: Option<u64>,
 
     /// How fast it works: at 0.5 everything takes twice the processor time
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value_t = 1.0, allow_negative_numbers = true)]
@@ -51,6 +57,11 @@ pub(crate) struct BackendArgs {
     /// What may be done against too much load: off is nothing, observe counts what on would refuse
     #[arg(long, value_name = "MODE", value_parser = mode, default_value_t = Mode::On)]
     pub(crate) admission: Mode,
+
+    /// From where a signal of the machine refuses each criticality, the least first, as in memory=0.5,0.6,0.7,0.8, or off: cpu,
+    /// memory and throttled are shares, load is handlers for each processor, delay seconds; may be repeated
+    #[arg(long = "signal", value_name = "NAME=FROM", value_parser = signal)]
+    pub(crate) signals: Vec<SignalArg>,
 
     /// CPU seconds in a second that a customer may use while there is not enough for all, and how much of it a criticality, as
     /// in mail=0.5,sheddable=0.1; may be repeated
@@ -100,7 +111,7 @@ fn virtual_cores(text: &str) -> Result<u32, String> {
 }
 
 fn cores(text: &str) -> Result<f64, String> {
-    number(text, 0.01, 1024.0)
+    number(text, 0.001, 1024.0)
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -117,6 +128,7 @@ Examples:
   evenkeel backend --listen 127.0.0.1:50052 --speed 0.5 --admin 127.0.0.1:9901
   evenkeel backend --listen 127.0.0.1:0 --virtual-cores 4 --json
   evenkeel backend --admission observe
+  evenkeel backend --memory-limit 64MiB --signal memory=0.5,0.6,0.7,0.8
   evenkeel backend --quota mail=0.5,sheddable=0.1 --default-quota 0.1
   evenkeel backend --listen 0.0.0.0:50051 --trust-customers loopback,10.1.0.0/16
   evenkeel backend --listen 127.0.0.1:50050 --next 127.0.0.1:50051

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use evenkeel_core::{Criticality, PolicyName};
+use evenkeel_core::{Criticality, Mode, PolicyName};
 
-use super::values::{address, criticality, customer, number, peer, policy, ratio, seed, whole_number};
+use super::values::{address, criticality, customer, mode, number, peer, policy, ratio, seed, whole_number};
 use crate::work::{BYTES_MOST, MICROS_MOST};
 
 /// Send requests to backends through the channel: latencies and outcomes
@@ -80,6 +80,14 @@ pub(crate) struct CallArgs {
     /// Attempts of one request, the first included; 1 for no retries
     #[arg(long, value_name = "N", value_parser = attempts, default_value_t = 3, allow_negative_numbers = true)]
     pub(crate) attempts: u32,
+
+    /// Whether to hold back by what was accepted of late: off, observe or on; what a backend says is heeded in any case
+    #[arg(long, value_name = "MODE", value_parser = mode, default_value_t = Mode::On)]
+    pub(crate) throttle: Mode,
+
+    /// Requests in flight to one backend; beyond that it counts as full
+    #[arg(long, value_name = "N", value_parser = in_flight, default_value_t = 100, allow_negative_numbers = true)]
+    pub(crate) active_max: u32,
 
     /// Backends in use at a time
     #[arg(long, value_name = "N", value_parser = subset, default_value_t = 20, allow_negative_numbers = true)]
@@ -164,4 +172,5 @@ Examples:
   evenkeel call 127.0.0.1:50051 127.0.0.1:50052 --rate 200 --cpu-us 2000
   evenkeel call 127.0.0.1:50051 --http --requests 50 --bytes 1000 --json
   evenkeel call 127.0.0.1:50051 --criticality sheddable --deadline 0.5
+  evenkeel call 127.0.0.1:50051 --rate 800 --cpu-us 4000 --throttle observe
   evenkeel call 127.0.0.1:50051 --rate 0.2 --seconds 60 --idle-after 2 --watch";

@@ -8,6 +8,7 @@ mod calibrate;
 mod call;
 mod demo;
 mod plan;
+mod signals;
 mod sim;
 mod values;
 

@@ -75,6 +75,9 @@ pub(super) fn quota(text: &str) -> Result<(String, Quota), String> {
     let name = customer(name)?;
     let mut quota = Quota::of_cpu(quota_cpu(cpu).map_err(|fault| format!("{fault} after {name}="))?);
     for part in parts {
+        if part.is_empty() {
+            return Err("after a comma write a criticality and its part, as in mail=0.5,sheddable=0.1".to_owned());
+        }
         let (class, cpu) = part.split_once('=').unwrap_or((part, ""));
         let level = criticality(class).map_err(|fault| format!("{class:?} is no criticality: {fault}"))?;
         let ceiling = number(cpu, QUOTA_LEAST, quota.cpu)
@@ -161,7 +164,9 @@ mod tests {
         assert_eq!(quota("mail=0.5,sheddable=0.1,SHEDDABLE-PLUS=0.25"), Ok(("mail".to_owned(), expected)));
         for (text, fault) in [
             ("mail=0.5,urgent=0.1", "\"urgent\" is no criticality: use one of SHEDDABLE, "),
-            ("mail=0.5,", "\"\" is no criticality: use one of SHEDDABLE, "),
+            ("mail=0.5,", "after a comma write a criticality and its part, as in mail=0.5,sheddable=0.1"),
+            ("mail=0.5,,sheddable=0.1", "after a comma write a criticality and its part, "),
+            ("mail=0.5,=0.1", "\"\" is no criticality: use one of SHEDDABLE, "),
             ("mail=0.5, sheddable=0.1", "\" sheddable\" is no criticality: "),
             (
                 "mail=0.5,sheddable",

@@ -1,6 +1,7 @@
 //! `evenkeel backend`, as a process: gRPC, HTTP, reflection, virtual processors, its ends.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -125,6 +126,83 @@ async fn the_admin_address_shows_it() {
 
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(state["servers"][0]["phase"].is_string(), "{state}");
+}
+
+/// What its signals read now, by name.
+fn signal(admin: SocketAddr, name: &str) -> Option<f64> {
+    let state = http(admin, "GET", "/state").1;
+    let signals = state["servers"][0]["admission"]["signals"].as_array().unwrap().clone();
+    signals.iter().find(|one| one["name"] == name).unwrap()["value"].as_f64()
+}
+
+#[tokio::test]
+async fn signals_of_the_machine_can_be_read_also_with_virtual_processors() {
+    for options in ["", "--virtual-cores 3"] {
+        let admin = free_address();
+        let _backend = Backend::start(&format!("--admin {admin} {options}"));
+
+        until("all are read", async || {
+            ["cpu", "memory", "load", "delay"].iter().all(|name| signal(admin, name).is_some())
+        })
+        .await;
+
+        let state = http(admin, "GET", "/state").1;
+        let admission = &state["servers"][0]["admission"];
+        let is_said = admission["left_out"].as_array().unwrap().iter().any(|one| one["name"] == "throttled");
+        assert!(is_said || signal(admin, "throttled").is_some(), "{admission:#}");
+        if !options.is_empty() {
+            assert_eq!(state["servers"][0]["report"]["processors"], 3.0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_signal_that_is_given_thresholds_refuses_by_them() {
+    let admin = free_address();
+    // A process has more than half of that, and less than a hundred times as much.
+    let backend = Backend::start(&format!("--admin {admin} --memory-limit 2MiB --signal memory=0.5,0.6,10000,10000"));
+
+    until("it refuses", async || {
+        let mut stream = TcpStream::connect(backend.address).unwrap();
+        let head = "GET /work HTTP/1.1\r\nhost: a\r\nevenkeel-criticality: SHEDDABLE\r\nconnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.starts_with("HTTP/1.1 503")
+    })
+    .await;
+
+    assert_eq!(http(admin, "GET", "/state").1["servers"][0]["admission"]["cutoff_signal"], "memory");
+    assert!(http(backend.address, "GET", "/work").0.starts_with("HTTP/1.1 200"), "what is critical");
+}
+
+#[tokio::test]
+async fn far_too_little_reserved_cpu_is_said() {
+    let admin = free_address();
+    let backend = Backend::start(&format!("--admin {admin} --reserved-cpu 0.001 --admission off"));
+
+    until("it is said", async || {
+        http(backend.address, "GET", "/work?cpu_us=200000");
+        let left_out = http(admin, "GET", "/state").1["servers"][0]["admission"]["left_out"].clone();
+        let said = left_out.as_array().unwrap().iter().find(|one| one["name"] == "cpu").cloned();
+        said.is_some_and(|one| one["why"].as_str().unwrap().ends_with("reserve more"))
+    })
+    .await;
+}
+
+#[test]
+fn thresholds_that_cannot_be_are_refused_at_start() {
+    for (options, says) in [
+        ("--signal memory=0.9,0.8,0.7,0.6", "--signal: admission.signals.memory"),
+        ("--signal memory=NaN,1,1,1", "admission.signals.memory"),
+        ("--signal delay=off --signal delay=1,2,3,4", "--signal delay is given twice"),
+    ] {
+        let output = run(&format!("backend --listen 127.0.0.1:0 {options}"));
+
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -20,13 +20,13 @@ use evenkeel::{Channel, ChannelConfig};
 use evenkeel_core::server::Quota;
 use evenkeel_core::{Rng, ServerConfig};
 use serde::{Deserialize, Serialize};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::args::BackendArgs;
 use crate::cmd::{bind, runtime_for_work, show, unlike};
 use crate::failure::Failure;
+use crate::signals::{Interrupts, Terminations};
 use crate::work::{DESCRIPTORS, DemoServer};
 use processors::{Processors, Virtual};
 use worker::{Worker, answer_http, answer_unknown};
@@ -75,18 +75,24 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
     let server = evenkeel::Server::new()
         .with_config(config)
         .trust_customers_of(args.trust_customers.clone())
-        .with_usage(processors.clone().meter(Clock::new(), args.reserved_cpu))
         .with_health_service(SERVICE)
         .without_signals()
         .prewarm(tokio::time::sleep(Duration::from_secs_f64(args.start_up)));
+    let server = match &processors {
+        // The library reads those by itself.
+        Processors::Real { .. } => server,
+        Processors::Virtual(cores) => server.with_usage(Arc::clone(cores).meter(Clock::new(), args.reserved_cpu)),
+    };
+    let server = args.reserved_cpu.into_iter().fold(server, evenkeel::Server::with_reserved_cpu);
+    let server = args.memory_limit.into_iter().fold(server, evenkeel::Server::with_memory_limit);
     let server = match (&args.datagram_secret_file, args.no_datagrams) {
         (Some(file), _) => server.with_datagram_secret(secret(file)?),
         (None, true) => server.without_datagrams(),
         (None, false) => server,
     };
     // Before anybody is told that it listens: from then on it may be told to stop.
-    helping.spawn(stop_on_terminate(signal(SignalKind::terminate())?, server.handle()));
-    helping.spawn(stop_on_interrupt(signal(SignalKind::interrupt())?, server.handle()));
+    helping.spawn(stop_on_terminate(Terminations::listen()?, server.handle()));
+    helping.spawn(stop_on_interrupt(Interrupts::listen()?, server.handle()));
     let admin = match args.admin {
         None => None,
         Some(address) => {
@@ -112,6 +118,17 @@ fn config(args: &BackendArgs) -> Result<ServerConfig, Failure> {
     config.admission.modes.all = args.admission;
     config.admission.quotas.default = args.default_quota.map(Quota::of_cpu);
     config.admission.quotas.customers.clone_from(&args.quotas);
+    let mut set = BTreeSet::new();
+    for signal in &args.signals {
+        let name = signal.apply(&mut config.admission.signals);
+        if !set.insert(name) {
+            return Err(Failure::Usage(format!("--signal {name} is given twice: keep one of them")));
+        }
+    }
+    config.check().map_err(|error| {
+        let option = if error.field.starts_with("admission.signals") { "--signal: " } else { "" };
+        Failure::Usage(format!("{option}{error}"))
+    })?;
     Ok(config)
 }
 
@@ -147,16 +164,16 @@ fn routes(worker: &Arc<Worker>) -> Result<axum::Router, Failure> {
         .fallback(answer_unknown))
 }
 
-async fn stop_on_terminate(mut terminate: Signal, handle: Handle) {
-    terminate.recv().await;
+async fn stop_on_terminate(mut terminate: Terminations, handle: Handle) {
+    terminate.next().await;
     handle.stop();
 }
 
 /// The second time it ends at once.
-async fn stop_on_interrupt(mut interrupts: Signal, handle: Handle) {
-    interrupts.recv().await;
+async fn stop_on_interrupt(mut interrupts: Interrupts, handle: Handle) {
+    interrupts.next().await;
     handle.stop();
-    interrupts.recv().await;
+    interrupts.next().await;
     std::process::exit(Failure::Interrupted.exit_code().into());
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel::clock::Clock;
+use evenkeel::meter::{process_time, thread_time};
 use evenkeel_core::server::Usage;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, oneshot};
 
 use super::sharing::{JobId, Sharing};
@@ -35,34 +35,8 @@ impl Processors {
     /// Processor time used so far: of the process, or of the virtual processors.
     pub(crate) fn busy(&self) -> Duration {
         match self {
-            Processors::Real { .. } => cpu_time(ClockId::ProcessCPUTime),
+            Processors::Real { .. } => process_time().unwrap_or_default(),
             Processors::Virtual(cores) => cores.usage().0,
-        }
-    }
-
-    /// What clients are told whenever it is read: use since the last time over what is reserved, which is all there
-    /// are unless `reserved` says otherwise.
-    pub(crate) fn meter(self, clock: Clock, reserved: Option<f64>) -> impl FnMut() -> Usage + Send + 'static {
-        let processors = match &self {
-            Processors::Real { .. } => std::thread::available_parallelism().ok().map(|count| count.get() as f64),
-            Processors::Virtual(cores) => Some(f64::from(cores.count)),
-        };
-        let mut last = (clock.now(), self.busy());
-        move || {
-            let now = (clock.now(), self.busy());
-            let (since, before) = std::mem::replace(&mut last, now);
-            let there_s = reserved.or(processors).map(|cores| cores * now.0.since(since).as_secs_f64());
-            let used_s = now.1.saturating_sub(before).as_secs_f64();
-            let runnable = match &self {
-                Processors::Real { .. } => None,
-                Processors::Virtual(cores) => Some(cores.usage().1 as f64),
-            };
-            Usage {
-                utilization: there_s.filter(|&there_s| there_s > 0.0).map(|there_s| used_s / there_s),
-                processors,
-                runnable,
-                ..Usage::default()
-            }
         }
     }
 }
@@ -85,6 +59,29 @@ impl Virtual {
     pub(crate) fn usage(&self) -> (Duration, usize) {
         let jobs = self.advanced();
         (jobs.busy(), jobs.running())
+    }
+
+    /// What it says of them whenever it is read: use since the last time over what is reserved, which is all there are unless
+    /// `reserved` says otherwise. The rest is read from the machine.
+    pub(crate) fn meter(
+        self: Arc<Self>,
+        clock: Clock,
+        reserved: Option<f64>,
+    ) -> impl FnMut() -> Usage + Send + 'static {
+        let processors = f64::from(self.count);
+        let mut last = (clock.now(), self.usage().0);
+        move || {
+            let (busy, running) = self.usage();
+            let (since, before) = std::mem::replace(&mut last, (clock.now(), busy));
+            let there_s = reserved.unwrap_or(processors) * last.0.since(since).as_secs_f64();
+            let used_s = busy.saturating_sub(before).as_secs_f64();
+            Usage {
+                utilization: (there_s > 0.0).then(|| used_s / there_s),
+                processors: Some(processors),
+                runnable: Some(running as f64),
+                ..Usage::default()
+            }
+        }
     }
 
     /// Ends every job when its time has come. One task for all of them.
@@ -148,22 +145,16 @@ async fn burn(cpu: Duration) {
 
 /// Says how much it really used. Time in which the thread does not run does not count.
 fn burn_slice(cpu: Duration) -> Duration {
-    let began = cpu_time(ClockId::ThreadCPUTime);
+    let began = thread_time();
     loop {
         for step in 0..STEPS {
             black_box(step);
         }
-        let used = cpu_time(ClockId::ThreadCPUTime).saturating_sub(began);
+        let used = thread_time().saturating_sub(began);
         if used >= cpu {
             return used;
         }
     }
-}
-
-fn cpu_time(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
-    // A time of this kind is never negative.
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// What a request holds a thread for at most: long against the switch to another task, short against any deadline.
@@ -210,9 +201,9 @@ mod tests {
         let clock = Clock::new();
         let cores = Arc::new(Virtual::new(clock, 2, 1.0));
         tokio::spawn(Arc::clone(&cores).run());
+        let mut all = Arc::clone(&cores).meter(clock, None);
+        let mut reserved = Arc::clone(&cores).meter(clock, Some(0.5));
         let processors = Processors::Virtual(cores);
-        let mut all = processors.clone().meter(clock, None);
-        let mut reserved = processors.clone().meter(clock, Some(0.5));
 
         processors.work(Duration::from_millis(100)).await;
         tokio::time::sleep_until(clock.instant_of(clock.now() + Duration::from_millis(100))).await;

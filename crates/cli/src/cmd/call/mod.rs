@@ -11,7 +11,6 @@ use evenkeel::admin::Admin;
 use evenkeel::client::{ConnectError, Fixed, Protocol, Tcp};
 use evenkeel::clock::Clock;
 use evenkeel::{Channel, ChannelConfig};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::args::CallArgs;
@@ -20,6 +19,7 @@ use crate::draw::Paint;
 use crate::failure::Failure;
 use crate::load::{Arrivals, Caller, End, Form, Gaps, Load, Pace, ms_text};
 use crate::progress::{Progress, announce};
+use crate::signals::Interrupts;
 use crate::work::WorkRequest;
 use figures::Figures;
 use watch::Watch;
@@ -30,10 +30,10 @@ pub(crate) fn run(args: &CallArgs, out: &mut impl Write) -> Result<(), Failure> 
 }
 
 async fn call(args: &CallArgs, out: &mut impl Write) -> Result<(), Failure> {
-    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut interrupts = Interrupts::listen()?;
     let channel = tokio::select! {
         channel = connect(args) => channel?,
-        _ = interrupts.recv() => return Err(Failure::Interrupted),
+        () = interrupts.next() => return Err(Failure::Interrupted),
     };
     // Ends with this function.
     let mut helping = JoinSet::new();
@@ -72,6 +72,8 @@ async fn connect(args: &CallArgs) -> Result<Channel, Failure> {
     let mut config = ChannelConfig::default();
     config.client.policy = args.policy;
     config.client.retry.attempts = args.attempts;
+    config.client.throttle.local = args.throttle;
+    config.client.flow.active_max = args.active_max;
     config.client.subset.size = args.subset;
     config.client.idle.after = Some(Duration::from_secs_f64(args.idle_after));
     config.client.checks.every = Duration::from_secs_f64(args.check_every);
@@ -103,7 +105,7 @@ enum Ended {
     Interrupted,
 }
 
-async fn drive(args: &CallArgs, load: &Load, watch: &mut Option<Watch>, interrupts: &mut Signal) -> Ended {
+async fn drive(args: &CallArgs, load: &Load, watch: &mut Option<Watch>, interrupts: &mut Interrupts) -> Ended {
     let end = args.seconds.map_or(End::Requests(args.requests), |s| End::After(Duration::from_secs_f64(s)));
     let pace = match args.rate {
         Some(rate) => Pace::Open { arrivals: Arrivals { rate, gaps: Gaps::Even }, in_flight_most: args.in_flight },
@@ -121,7 +123,7 @@ async fn drive(args: &CallArgs, load: &Load, watch: &mut Option<Watch>, interrup
     let ended = loop {
         tokio::select! {
             () = running.as_mut() => break Ended::ByItself,
-            _ = interrupts.recv() => break Ended::Interrupted,
+            () = interrupts.next() => break Ended::Interrupted,
             _ = looks.tick() => {
                 if let Some(watch) = watch {
                     watch.look(&progress).await;

@@ -6,12 +6,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use evenkeel::clock::Clock;
-use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::cmd::backend::Event;
 use crate::failure::Failure;
+use crate::signals::terminate;
 
 /// One backend, across its restarts.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Member {
     /// SIGTERM, and what it says when it has ended. One that takes longer than `most` is killed.
     pub(super) async fn stop(&mut self, most: Duration) -> Result<(), Failure> {
         let Some(process) = &mut self.process else { return Ok(()) };
-        process.signal(Signal::TERM)?;
+        process.terminate()?;
         let Ok(stopped) = tokio::time::timeout(most, process.stopped()).await else {
             process.child.kill().await?;
             let (address, seconds) = (self.address, most.as_secs());
@@ -84,13 +84,15 @@ impl Process {
     fn start(address: SocketAddr, speed: f64) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(cannot_start)?;
         let (listen, speed, cores) = (address.to_string(), speed.to_string(), CORES_EACH.to_string());
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        // Not in the terminal's group: Ctrl-C is for the demo, which then stops its backends in order.
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command
             .args(["backend", "--json", "--exit-with-stdin", "--listen", &listen])
             .args(["--speed", &speed, "--virtual-cores", &cores])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Not in the terminal's group: Ctrl-C is for the demo, which then stops its backends in order.
-            .process_group(0)
             .kill_on_drop(true)
             .spawn()
             .map_err(cannot_start)?;
@@ -119,10 +121,9 @@ impl Process {
         }
     }
 
-    fn signal(&self, signal: Signal) -> Result<(), Failure> {
+    fn terminate(&self) -> Result<(), Failure> {
         // Without an id it has ended and was waited for.
-        let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return Ok(()) };
-        kill_process(pid, signal).map_err(|error| Failure::Run(format!("a backend cannot be told to stop: {error}")))
+        self.child.id().map_or(Ok(()), terminate)
     }
 }
 

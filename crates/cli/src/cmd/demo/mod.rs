@@ -15,7 +15,6 @@ use evenkeel::clock::Clock;
 use evenkeel::{Channel, ChannelConfig};
 use evenkeel_core::stats::Spread;
 use evenkeel_core::{BackendSnapshot, BackendState, Criticality, Rng};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::args::DemoArgs;
@@ -24,6 +23,7 @@ use crate::draw::{Paint, counted, percent};
 use crate::failure::Failure;
 use crate::load::{Arrivals, Caller, End, Form, Gaps, Load, Pace, ms_text};
 use crate::progress::Progress;
+use crate::signals::Interrupts;
 use fleet::Member;
 use scene::Costs;
 use summary::Summary;
@@ -34,12 +34,12 @@ pub(crate) fn run(args: &DemoArgs, out: &mut impl Write) -> Result<(), Failure> 
 }
 
 async fn play(args: &DemoArgs, out: &mut impl Write) -> Result<(), Failure> {
-    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut interrupts = Interrupts::listen()?;
     let speeds: Vec<f64> = (0..args.backends).map(scene::speed_of).collect();
     let (mut members, channel) = tokio::select! {
         started = start(args, &speeds) => started?,
         // What was started ends when it is dropped.
-        _ = interrupts.recv() => return Err(Failure::Interrupted),
+        () = interrupts.next() => return Err(Failure::Interrupted),
     };
     // Ends with this function.
     let mut helping = JoinSet::new();
@@ -66,7 +66,7 @@ async fn play(args: &DemoArgs, out: &mut impl Write) -> Result<(), Failure> {
     let snapshot = snapshot(&channel).await?;
     let members = tokio::select! {
         stopped = stop(members, ended) => stopped?,
-        _ = interrupts.recv() => return Err(Failure::Interrupted),
+        () = interrupts.next() => return Err(Failure::Interrupted),
     };
     let summary = Summary::new(took, &members, &tally, &snapshot);
     if args.json {
@@ -154,7 +154,7 @@ impl Run<'_> {
         &self,
         rate: f64,
         restarted: Option<&mut Member>,
-        interrupts: &mut Signal,
+        interrupts: &mut Interrupts,
     ) -> Result<Ended, Failure> {
         let Run { args, load, channel, progress } = self;
         let mut costs = Costs(Rng::for_stream(args.seed, COSTS));
@@ -170,7 +170,7 @@ impl Run<'_> {
         loop {
             tokio::select! {
                 done = all_done.as_mut() => return done.map(|()| Ended::ByItself),
-                _ = interrupts.recv() => return Ok(Ended::Interrupted),
+                () = interrupts.next() => return Ok(Ended::Interrupted),
                 _ = looks.tick() => {
                     let snapshot = snapshot(channel).await?;
                     progress.show(load.elapsed().as_millis() as u64, news(load, &snapshot));
