@@ -12,7 +12,8 @@ struct Asked {
     scale: Scale,
     json: bool,
     rounds: u32,
-    only: Option<String>,
+    /// Parts of names; empty for all.
+    only: Vec<String>,
 }
 
 fn main() -> ExitCode {
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
         Err(missing) => return refuse(&missing),
     };
     let mut balancers = Balancer::all(&programs);
-    balancers.retain(|balancer| asked.only.as_ref().is_none_or(|part| balancer.name().contains(part)));
+    balancers.retain(|balancer| asked.only.is_empty() || asked.only.iter().any(|part| balancer.name().contains(part)));
     if balancers.is_empty() {
         return refuse("--only leaves nobody");
     }
@@ -54,7 +55,9 @@ fn run(asked: &Asked, balancers: &[Balancer], programs: &Programs) -> std::io::R
         let mut round = Vec::new();
         for &balancer in balancers {
             eprintln!("round {number} of {}: {}", asked.rounds, balancer.name());
-            round.push(policies::run(balancer, asked.scale, number, programs)?);
+            let ended = policies::run(balancer, asked.scale, number, programs)?;
+            eprintln!("  {}", ended.summary());
+            round.push(ended);
         }
         rounds.push(round);
     }
@@ -79,7 +82,7 @@ fn refuse(wrong: &str) -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Asked>, String> {
-    let mut asked = Asked { scale: policies::FULL, json: false, rounds: 3, only: None };
+    let mut asked = Asked { scale: policies::FULL, json: false, rounds: 3, only: Vec::new() };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} wants a value"));
         let number = |text: String| text.parse().ok().filter(|&number: &u32| number > 0);
@@ -91,7 +94,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Asked>, S
             "--seconds" => {
                 asked.scale = Scale { seconds: number(value()?).ok_or("--seconds wants a number from 1")? };
             }
-            "--only" => asked.only = Some(value()?),
+            "--only" => asked.only = value()?.split(',').map(str::to_owned).collect(),
             other => return Err(format!("no option {other}")),
         }
     }
@@ -99,7 +102,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Asked>, S
 }
 
 const USAGE: &str = "\
-usage: policies [--quick] [--json] [--rounds N] [--seconds N] [--only PART]
+usage: policies [--quick] [--json] [--rounds N] [--seconds N] [--only PARTS]
 
 Ten backends with two virtual processors each, half of them at half speed; 95 % of requests take 2 ms and 5 % take 40 ms,
 at random, 75 % of what all can do. How evenly they are used, and how long answers take from when they were due: by each
@@ -110,4 +113,4 @@ count. A round takes a minute for each of them.
   --json         one JSON document on stdout
   --rounds N     3 by default
   --seconds N    60 by default
-  --only PART    only those with this in their name";
+  --only PARTS   only those with one of these in their name: level,nginx,tower";

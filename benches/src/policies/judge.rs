@@ -18,6 +18,15 @@ impl Run {
         let most = self.used.iter().copied().fold(0.0, f64::max);
         most / self.used.iter().copied().fold(f64::INFINITY, f64::min)
     }
+
+    /// In a line, for whoever waits for the others.
+    pub fn summary(&self) -> String {
+        let Answered { p50_ms, p99_ms, p999_ms, failed_share, .. } = self.answered;
+        let spread = self.spread();
+        format!(
+            "max/min {spread:.3}, p50 {p50_ms:.1}, p99 {p99_ms:.1}, p99.9 {p999_ms:.1} ms, failed {failed_share:.4}"
+        )
+    }
 }
 
 /// Spread, latencies and failures of every balancer; then the aims of the one that is the default.
