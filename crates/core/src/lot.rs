@@ -71,6 +71,11 @@ impl Cutoff {
         (criticality as u32) << 16 < self.0
     }
 
+    /// Share of this criticality that is let in.
+    pub(crate) fn admitted(self, criticality: Criticality) -> f64 {
+        1.0 - (self.value() - criticality.index() as f64).clamp(0.0, 1.0)
+    }
+
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
@@ -93,6 +98,7 @@ mod tests {
             let expected = (2.3 - level.index() as f64).clamp(0.0, 1.0);
             assert!((share - expected).abs() < 1e-4, "{level}: {share}");
             assert_eq!(cutoff.cuts(level), expected > 0.0);
+            assert!((cutoff.admitted(level) - (1.0 - share)).abs() < 1e-4);
         }
     }
 

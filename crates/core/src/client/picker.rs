@@ -129,7 +129,7 @@ impl Picker {
         };
         let picked = picked.ok_or_else(|| self.without_room(local, now, meta, room))?;
         let Candidate { backend, slot, .. } = self.candidates[picked];
-        let held = if heeds { self.slots.throttle.hints.take_held(slot) } else { [0; 4] };
+        let held = self.slots.throttle.take_held(&self.throttling, now, slot);
         Ok(Ticket {
             backend,
             slot,
@@ -274,7 +274,7 @@ impl Picker {
         self.slots.throttle.settle(&self.throttling, now, (customer, criticality), outcome, hinted);
         self.slots.retries.on_ended(&self.retrying, now, customer, outcome, unanswered);
         if outcome == Outcome::Unsent && held != [0; 4] {
-            self.slots.throttle.hints.return_held(number, held);
+            self.slots.throttle.return_held(held);
         }
         if slot.in_flight.finish(kind) >= self.limits.of(kind) {
             self.slots.count_room();
@@ -364,8 +364,8 @@ impl Ticket {
         self.wakes
     }
 
-    /// What to say with this request: how many this client did not send there since its last one, in the order of
-    /// [`Criticality::ALL`]; `None` where there is nothing to say.
+    /// What to say with this request: how many this client did not send since its last one, for what the backend said or
+    /// for what the service took of late, in the order of [`Criticality::ALL`]; `None` where there is nothing to say.
     pub fn held(&self) -> Option<[u16; 4]> {
         (self.held != [0; 4]).then_some(self.held)
     }

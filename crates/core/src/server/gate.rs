@@ -199,17 +199,22 @@ impl Gate {
     }
 
     /// Requests that its clients held back since the last ones came, by criticality: demand all the same.
-    pub fn count_held(&self, local: &mut GateLocal, held: [u16; 4], rng: &mut Rng) {
+    pub fn count_held(&self, local: &mut GateLocal, now: Time, held: [u16; 4], rng: &mut Rng) {
         let number = *local.shard.get_or_insert_with(|| rng.below(SHARDS as u32));
         let shard = &self.shards[number as usize % SHARDS];
         if self.costs.mean().is_none() {
             return;
         }
-        let Price { now, whole } = self.costs.price(MethodId::default(), self.rules.degrade());
-        for (class, &count) in held.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let price = self.costs.price(MethodId::default(), self.rules.degrade());
+        for (class, &count) in Criticality::ALL.into_iter().zip(&held).filter(|(_, count)| **count > 0) {
             let count = u64::from(count.min(HELD_MOST));
-            shard.held[class].fetch_add(count, Ordering::Relaxed);
-            add_work(shard, class, Price { now: now * count, whole: whole * count });
+            shard.held[class.index()].fetch_add(count, Ordering::Relaxed);
+            let (work, whole) = (price.now * count, price.whole * count);
+            add_work(shard, class.index(), Price { now: work, whole });
+            // Where the cutoff is on they were held back because of it, and would not come.
+            if self.rules.mode(Mechanism::Queue) == Mode::Observe && !self.rules.is_on(Mechanism::Cutoff) {
+                self.shadow.hold(now, class, work, &self.rules);
+            }
         }
     }
 

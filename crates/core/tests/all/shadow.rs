@@ -19,6 +19,8 @@ struct Load {
     rng: Rng,
     spent: Duration,
     processors: f64,
+    /// CRITICAL requests that clients did not send, for each that they did.
+    held: u16,
 }
 
 impl Load {
@@ -27,7 +29,7 @@ impl Load {
         config.admission.modes.all = mode;
         let mut server = Server::new(NOW, config).unwrap();
         server.handle_ready(NOW);
-        Load { server, now: NOW, rng: Rng::from_seed(7), spent: Duration::ZERO, processors }
+        Load { server, now: NOW, rng: Rng::from_seed(7), spent: Duration::ZERO, processors, held: 0 }
     }
 
     fn run(&mut self, seconds: u64, asked: f64, cost: Duration, memory: Option<f64>) {
@@ -46,7 +48,9 @@ impl Load {
             }
             self.now = next;
             let meta = RequestMeta { method: MethodId(1), lot: Lot::draw(&mut self.rng), ..RequestMeta::default() };
-            let entry = self.server.gate().admit(&mut GateLocal::default(), next, &meta, &mut self.rng);
+            let (gate, mut local) = (self.server.gate(), GateLocal::default());
+            gate.count_held(&mut local, next, [0, 0, self.held, 0], &mut self.rng);
+            let entry = gate.admit(&mut local, next, &meta, &mut self.rng);
             if let Some(admission) = entry.ok().map(|entry| entry.started().unwrap()) {
                 self.server.gate().finish(next, admission, Outcome::Served, Some(cost));
                 let _nobody_waits = self.server.gate().running().rests(0);
@@ -66,6 +70,21 @@ fn at_half_load_hardly_anybody_would_wait_and_nobody_would_be_refused() {
     let waits = seen.would_wait.iter().sum::<u64>() as f64 / 16_000.0;
     assert!(waits < 0.2, "{waits}");
     assert_eq!(seen.observed.iter().flatten().sum::<u64>(), 0, "{seen:?}");
+}
+
+#[test]
+fn what_clients_do_not_send_because_nothing_is_answered_is_demand_that_would_be_refused() {
+    let mut load = Load::new(8.0, Mode::Observe);
+    load.run(2, 4.0, MS, None);
+    load.held = 9;
+
+    load.run(4, 4.0, MS, None);
+
+    // 40 of 8 are asked for, though only 4 come: a fifth of CRITICAL fits.
+    let seen = load.server.snapshot(load.now).admission;
+    assert!((38.0..42.0).contains(&seen.demand.unwrap().iter().sum()), "{:?}", seen.demand);
+    assert!((2.75..2.85).contains(&seen.cutoff_observed.value()), "{:?}", seen.cutoff_observed);
+    assert_eq!(seen.refused.iter().flatten().sum::<u64>(), 0);
 }
 
 /// Two processors, one of which others have. Five times both are asked for, in requests of 4 ms whose callers go away after a

@@ -166,6 +166,34 @@ fn a_quota_refuses_without_a_hint_and_only_its_customer_is_thinned() {
 }
 
 #[test]
+fn what_the_formula_refuses_is_told_with_the_next_request_unless_it_was_for_a_quota() {
+    let told = |outcome, hints| {
+        let mut settings = config(PolicyName::LeastLoaded);
+        settings.throttle.hints = hints;
+        let mut fixture = Fixture::new(settings, 20, 1);
+        let (mut refused, mut told) = (0, 0);
+        // The last one matters most and was never refused, so it is sent and tells what is left.
+        let last = RequestMeta { criticality: Criticality::CriticalPlus, ..meta() };
+        for meta in (0..500).map(sheddable).chain([last]) {
+            match begin(&mut fixture, NOW, &meta) {
+                Ok(ticket) => {
+                    told += ticket.held().unwrap_or_default()[0];
+                    fixture.picker.finish(NOW, ticket, outcome, None);
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        (refused, told)
+    };
+
+    let (refused, heard) = told(Outcome::Overloaded, Mode::On);
+    assert!(refused > 300 && heard == refused, "{heard} of {refused}");
+    assert_eq!(told(Outcome::Overloaded, Mode::Off).1, 0, "who listens to no backend tells none");
+    let (refused, heard) = told(Outcome::OutOfQuota, Mode::On);
+    assert!(refused > 300 && heard == 0, "{heard} of {refused}");
+}
+
+#[test]
 fn modes_change_while_it_runs_and_off_is_off() {
     let mut fixture = Fixture::new(config(PolicyName::LeastLoaded), 2, 1);
     tell(&mut fixture, NOW, &[0, 1], hint(4.0));

@@ -177,7 +177,7 @@ where
     let held = headers::take_held(request.headers_mut()).filter(|_| door.beliefs.counts_held(peer.as_deref()));
     let entry = super::seat::with(|local, rng| {
         if let Some(held) = held {
-            door.gate.count_held(local, held, rng);
+            door.gate.count_held(local, began, held, rng);
         }
         door.gate.admit(local, began, &meta, rng)
     });

@@ -31,7 +31,7 @@ impl World<'_> {
             return;
         }
         if let Some(held) = request.held.take() {
-            task.gate.count_held(&mut task.local, held, &mut task.rng);
+            task.gate.count_held(&mut task.local, now, held, &mut task.rng);
         }
         let meta = meta_at(request, task);
         match task.gate.admit(&mut task.local, now, &meta, &mut task.rng) {

@@ -8,6 +8,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::held::Held;
 use crate::client::slots::{BLOCKS, FIRST_BLOCK, address};
 use crate::rng::hash2;
 use crate::sync::{AtomicU64, Ordering};
@@ -40,7 +41,7 @@ impl Hints {
         let before = Word(cell.word.swap(word.0, Ordering::Relaxed));
         if before.cutoff_at(now).is_none() {
             // Counted under a hint of long ago: not what was held of late.
-            cell.held.store(0, Ordering::Relaxed);
+            cell.held.clear();
         }
         let until = now.nanos().saturating_add(u64::from(FORGOTTEN_AFTER) * saturating_nanos(ttl));
         if self.until.load(Ordering::Relaxed).saturating_sub(now.nanos()) > UNTIL_MOST {
@@ -63,22 +64,12 @@ impl Hints {
     pub(crate) fn hold(&self, slot: u32, criticality: Criticality) {
         let Some(cell) = self.get(slot) else { return };
         cell.held_ever.fetch_add(1, Ordering::Relaxed);
-        let mut counts = [0; 4];
-        counts[criticality.index()] = 1;
-        cell.add_held(counts);
+        cell.held.add_one(criticality);
     }
 
     /// What was held there since this was last asked.
     pub(crate) fn take_held(&self, slot: u32) -> [u16; 4] {
-        let cell = self.get(slot).filter(|cell| cell.held.load(Ordering::Relaxed) != 0);
-        unpacked(cell.map_or(0, |cell| cell.held.swap(0, Ordering::Relaxed)))
-    }
-
-    /// What was taken was not told.
-    pub(crate) fn return_held(&self, slot: u32, counts: [u16; 4]) {
-        if let Some(cell) = self.get(slot) {
-            cell.add_held(counts);
-        }
+        self.get(slot).map_or([0; 4], |cell| cell.held.take())
     }
 
     /// What a backend is believed to refuse, and how many requests were ever held there.
@@ -122,8 +113,8 @@ struct Heeded {
     word: AtomicU64,
     /// When a request last went there to see, in milliseconds.
     probed_ms: AtomicU64,
-    /// Not told yet, by criticality: four counts that stop at their most.
-    held: AtomicU64,
+    /// Not told yet.
+    held: Held,
     held_ever: AtomicU64,
 }
 
@@ -135,22 +126,10 @@ impl Heeded {
         is_due && self.probed_ms.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    fn add_held(&self, counts: [u16; 4]) {
-        let mut seen = self.held.load(Ordering::Relaxed);
-        loop {
-            let before = unpacked(seen);
-            let sums: [u16; 4] = std::array::from_fn(|index| before[index].saturating_add(counts[index]));
-            match self.held.compare_exchange_weak(seen, packed(sums), Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
     fn clear(&self) {
         self.word.store(0, Ordering::Relaxed);
         self.probed_ms.store(0, Ordering::Relaxed);
-        self.held.store(0, Ordering::Relaxed);
+        self.held.clear();
     }
 }
 
@@ -189,14 +168,6 @@ impl Word {
 
 fn millis(now: Time) -> u64 {
     now.nanos() / 1_000_000
-}
-
-fn packed(counts: [u16; 4]) -> u64 {
-    counts.into_iter().rev().fold(0, |word, count| word << 16 | u64::from(count))
-}
-
-fn unpacked(word: u64) -> [u16; 4] {
-    [0, 16, 32, 48].map(|shift| (word >> shift) as u16)
 }
 
 const CUTOFF_SHIFT: u32 = 45;
@@ -276,18 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn held_counts_are_told_once_stop_at_their_most_and_come_back_untold() {
+    fn what_was_held_is_told_once_and_remembered() {
         let hints = Hints::default();
         hints.heed(NOW, 40, hint(2.0));
-        (0..70_000).for_each(|_| hints.hold(40, Criticality::Sheddable));
+        (0..3).for_each(|_| hints.hold(40, Criticality::Sheddable));
         hints.hold(40, Criticality::SheddablePlus);
 
-        let taken = hints.take_held(40);
-        assert_eq!((taken, hints.take_held(40)), ([u16::MAX, 1, 0, 0], [0; 4]));
-        hints.return_held(40, [3, 1, 0, 0]);
-        hints.hold(40, Criticality::SheddablePlus);
-        assert_eq!(hints.take_held(40), [3, 2, 0, 0]);
-        assert_eq!(hints.told(NOW, 40).1, 70_002);
+        assert_eq!((hints.take_held(40), hints.take_held(40)), ([3, 1, 0, 0], [0; 4]));
+        assert_eq!(hints.told(NOW, 40).1, 4);
     }
 
     #[test]

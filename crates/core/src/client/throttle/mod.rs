@@ -7,13 +7,18 @@
 //!
 //! *Hints*: where backends say what they admit, each is taken at its word (`hints.rs`). What a hint explains is not
 //! counted for the local half, so nothing is thinned twice; a refusal without one, as for a quota, is.
+//!
+//! Whatever is not sent is told to a backend with the next request that is (`held.rs`), unless it is for a quota: a server
+//! that saw only what comes would take a service that is asked for too much for one that is just full.
 
+mod held;
 mod hints;
 mod tally;
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use held::Held;
 pub(crate) use hints::Hints;
 use tally::{BUCKETS, Tally};
 
@@ -96,6 +101,8 @@ pub(crate) struct Throttle {
     observed: [[AtomicU64; LEVELS]; 2],
     /// Refused by the local half for customers that were out of quota, which says nothing of the service.
     for_quota: AtomicU64,
+    /// Refused by the local half for overload: no backend has been told of them.
+    held: Held,
 }
 
 impl Default for Throttle {
@@ -107,6 +114,7 @@ impl Default for Throttle {
             refused: Default::default(),
             observed: Default::default(),
             for_quota: AtomicU64::new(0),
+            held: Held::default(),
         }
     }
 }
@@ -154,7 +162,9 @@ impl Throttle {
         if settings.local != Mode::On {
             return Ok(());
         }
-        if !tally.has_overload_lately(settings.bucket(now)) {
+        if tally.has_overload_lately(settings.bucket(now)) {
+            self.held.add_one(level);
+        } else {
             self.for_quota.fetch_add(1, Ordering::Relaxed);
         }
         // A local refusal counts as a request, or a throttled client forgets why it throttles.
@@ -189,6 +199,22 @@ impl Throttle {
         }
     }
 
+    /// What to tell a backend with a request that goes there: what was held back because of its hints, and what the local half
+    /// has refused since any backend was told. Nothing where hints are off: who listens to no backend tells none.
+    #[inline]
+    pub(crate) fn take_held(&self, settings: &Settings, now: Time, slot: u32) -> [u16; 4] {
+        if settings.hints == Mode::Off {
+            return [0; 4];
+        }
+        let (own, hinted) = (self.held.take(), if self.hints.any(now) { self.hints.take_held(slot) } else { [0; 4] });
+        std::array::from_fn(|class| own[class].saturating_add(hinted[class]))
+    }
+
+    /// What was taken was not told.
+    pub(crate) fn return_held(&self, counts: [u16; 4]) {
+        self.held.add(counts);
+    }
+
     /// One of the halves refused a request, or would have.
     pub(crate) fn count(&self, half: Half, mode: Mode, level: Criticality) {
         let counts = if mode == Mode::On { &self.refused } else { &self.observed };
@@ -215,6 +241,7 @@ impl Throttle {
     pub(crate) fn forget(&self) {
         let made = self.customers.iter().filter_map(OnceLock::get).map(|levels| &**levels);
         made.chain([&self.nobody]).flatten().for_each(Tally::clear);
+        self.held.clear();
     }
 
     fn find(&self, customer: CustomerId) -> Option<&[Tally; LEVELS]> {

@@ -15,16 +15,19 @@ pub(crate) struct Controller {
     /// How much of the capacity is handed out, against what idling and refusing cost.
     trim: f64,
     value: f64,
-    high: u32,
-    /// Rises while demand is a little too high, and leaks.
-    pressed: i32,
-    low: u32,
+    /// For how many ticks in a row demand has been far too high, and low enough.
+    high: f64,
+    low: f64,
+    /// Rises with ticks in which demand is a little too high, and leaks.
+    pressed: f64,
 }
 
 /// What a tick was like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading<'a> {
     pub(crate) tick: Tick,
+    /// Ticks that this one stands for, where it was long and nothing changed in it.
+    pub(crate) ticks: f64,
     pub(crate) demand: &'a Demand,
     /// Whether that is more than fits, and not by chance.
     pub(crate) is_too_much: bool,
@@ -40,7 +43,7 @@ pub(crate) struct Reading<'a> {
 
 impl Default for Controller {
     fn default() -> Self {
-        Controller { engaged: false, engaged_for: 0.0, trim: 1.0, value: 0.0, high: 0, pressed: 0, low: 0 }
+        Controller { engaged: false, engaged_for: 0.0, trim: 1.0, value: 0.0, high: 0.0, low: 0.0, pressed: 0.0 }
     }
 }
 
@@ -75,18 +78,18 @@ impl Controller {
     }
 
     pub(crate) fn read(&mut self, reading: &Reading<'_>) {
-        let Reading { tick, demand, is_too_much, capacity, room, queue, idle, refusing } = *reading;
+        let Reading { tick, ticks, demand, is_too_much, capacity, room, queue, idle, refusing } = *reading;
         let all = demand.from(0);
         let came = tick.sum() / tick.seconds;
         let chance = tick.sigma() / tick.seconds;
         let waits = queue > ENGAGE_QUEUE;
-        self.high = if came > 1.3 * capacity + chance && waits { self.high + 1 } else { 0 };
-        self.pressed = if is_too_much && waits { self.pressed + 1 } else { (self.pressed - 1).max(0) };
+        self.high = if came > 1.3 * capacity + chance && waits { self.high + ticks } else { 0.0 };
+        self.pressed = if is_too_much && waits { self.pressed + ticks } else { (self.pressed - ticks).max(0.0) };
         if !self.engaged && (self.high >= HIGH_TICKS || self.pressed >= PRESSED_TICKS) {
             *self = Controller { engaged: true, value: self.value, ..Controller::default() };
         }
         let fits = all < 0.95 * self.trim * capacity && queue < DISENGAGE_QUEUE;
-        self.low = if fits { self.low + 1 } else { 0 };
+        self.low = if fits { self.low + ticks } else { 0.0 };
         if self.engaged && self.low >= LOW_TICKS {
             self.engaged = false;
         }
@@ -97,7 +100,8 @@ impl Controller {
         }
         self.engaged_for += tick.seconds;
         let refusing = refusing.min(REFUSING_MOST);
-        self.trim = (self.trim + TRIM_GAIN * (idle - REFUSAL_WEIGHT * refusing)).clamp(0.5, 2.0);
+        self.trim =
+            (self.trim + TRIM_GAIN * ticks.min(TRIM_TICKS_MOST) * (idle - REFUSAL_WEIGHT * refusing)).clamp(0.5, 2.0);
         let wanted = fill(&demand.rates(), OVER_ADMISSION * self.trim * room);
         self.value = step_towards(self.value, wanted);
     }
@@ -128,12 +132,14 @@ pub(crate) fn step_towards(value: f64, wanted: f64) -> f64 {
 const ENGAGE_QUEUE: f64 = 0.4;
 const DISENGAGE_QUEUE: f64 = 0.5;
 /// Ticks in a row far above capacity, and a little above it, until it engages; and below it until it disengages.
-const HIGH_TICKS: u32 = 4;
-const PRESSED_TICKS: i32 = 15;
-const LOW_TICKS: u32 = 10;
+const HIGH_TICKS: f64 = 4.0;
+const PRESSED_TICKS: f64 = 15.0;
+const LOW_TICKS: f64 = 10.0;
 /// Seconds after which the line is as short as it becomes.
 const SHORT_AFTER: f64 = 0.2;
 const TRIM_GAIN: f64 = 0.03;
+/// What one tick can count for there, at most: more would take the trim past what it is looking for.
+const TRIM_TICKS_MOST: f64 = 10.0;
 /// Refusing is half as bad as idling: it may have been for the best.
 const REFUSAL_WEIGHT: f64 = 0.5;
 /// Refusals count for at most this share of the capacity: clients that heed no hint are refused whatever is let in, and idling
@@ -169,6 +175,7 @@ mod tests {
             let is_too_much = true;
             controller.read(&Reading {
                 tick,
+                ticks: 1.0,
                 demand: &demand,
                 is_too_much,
                 capacity,

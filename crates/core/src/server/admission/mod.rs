@@ -181,6 +181,7 @@ impl Governor {
             self.demand.scale(factor);
             self.demand_in_full.scale(factor);
         }
+        let ticks = if is_crowded(gate) && self.waited_before { seconds / TICK.as_secs_f64() } else { 1.0 };
         self.waited_before = waits;
         if let (Some(handlers), Some(idle)) = (difference(spent_before.handlers, spent.handlers), idle) {
             self.learn_capacity(seconds, handlers, idle, gate);
@@ -202,6 +203,8 @@ impl Governor {
             self.pressure.read(seconds, self.demand.from(0) / capacity, self.demand.is_stepping(), idle);
             let reading = Reading {
                 tick,
+                // Where handlers crowded all the time, what was too much was so all the time.
+                ticks,
                 demand: &self.demand,
                 is_too_much: self.pressure.is_too_much(),
                 capacity,

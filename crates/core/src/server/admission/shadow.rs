@@ -72,6 +72,21 @@ impl Shadow {
         }
     }
 
+    /// So much work of this criticality did not come, since clients do without hints what protects them. Were admission on, they
+    /// would hear what is let in and send that: it would stand in line as far as there is room.
+    pub(crate) fn hold(&self, now: Time, class: Criticality, work: u64, rules: &Rules) {
+        let pace = self.pace.load(Ordering::Relaxed);
+        if pace == 0 {
+            return;
+        }
+        self.drain(now, pace);
+        let cutoff = rules.cutoff_observed();
+        let comes = (work as f64 * cutoff.admitted(class)) as u64;
+        let ahead: u64 = self.work[class.index()..].iter().map(|work| work.load(Ordering::Relaxed)).sum();
+        let room = most_of(class, cutoff, rules).saturating_sub(ahead);
+        self.work[class.index()].fetch_add(comes.min(room), Ordering::Relaxed);
+    }
+
     /// What it could have done since the last tick and there was nothing to do, in nanoseconds of CPU; nothing in its first.
     pub(crate) fn tick(&self, now: Time) -> Option<f64> {
         let pace = self.pace.load(Ordering::Relaxed);
