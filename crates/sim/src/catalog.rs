@@ -60,6 +60,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "left-out",
     "level",
     "level-90",
+    "level-many",
     "level-attacked",
     "level-stable",
     "level-worst",

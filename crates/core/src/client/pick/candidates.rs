@@ -124,6 +124,11 @@ impl<'a> Candidates<'a> {
         candidate.counts.in_flight.look(self.request.kind, self.limit)
     }
 
+    /// Attempts of this client that have ended, in all of them.
+    pub(crate) fn ended(&self) -> u64 {
+        self.list.iter().fold(0, |sum, candidate| sum.wrapping_add(candidate.counts.uses()))
+    }
+
     /// Recent errors of a candidate as requests in flight.
     #[inline]
     pub(crate) fn errors_of(&self, now: Time, candidate: &Candidate) -> u32 {

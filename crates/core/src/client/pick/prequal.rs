@@ -56,7 +56,7 @@ impl PrequalConfig {
         let (millis, seconds) = (Duration::from_millis, Duration::from_secs);
         InvalidConfig::unless_in_range("pick.prequal.every", self.every, millis(10), seconds(1))?;
         InvalidConfig::unless_in_range("pick.prequal.pool", self.pool, POOL_LEAST, POOL_MOST as u32)?;
-        InvalidConfig::unless_in_range("pick.prequal.expiry", self.expiry, millis(100), seconds(10))?;
+        InvalidConfig::unless_in_range("pick.prequal.expiry", self.expiry, seconds(1), seconds(10))?;
         InvalidConfig::unless_in_range("pick.prequal.uses_most", self.uses_most, 1, 16)?;
         InvalidConfig::unless_in_range("pick.prequal.hot_quantile", self.hot_quantile, 0.0, 0.99)?;
         InvalidConfig::unless_in_range("pick.prequal.tie", self.tie, 0.0, 0.5)

@@ -96,8 +96,9 @@ pub struct Quota {
     pub cpu: f64,
     /// How much of that each criticality may use, from the least; at most all of it. Default: all of it.
     pub by_criticality: [Option<f64>; 4],
-    /// How long it may use twice as much before that counts. Default 250 ms: one that asks for ten times its quota is over
-    /// it before its burst has filled the line.
+    /// How long it may use twice as much before that counts. Default 1 s: requests of very unequal costs are no reason to refuse
+    /// a customer that stays within its quota, and one that asks for ten times a tenth of the task is over it before its burst
+    /// has filled the line.
     pub burst: Duration,
     /// Refused even while there is room. Default false: a limit bites only while capacity is short.
     pub hard: bool,
@@ -106,7 +107,7 @@ pub struct Quota {
 impl Quota {
     /// So much, with the default burst, while capacity is short.
     pub const fn of_cpu(cpu: f64) -> Quota {
-        Quota { cpu, by_criticality: [None; 4], burst: Duration::from_millis(250), hard: false }
+        Quota { cpu, by_criticality: [None; 4], burst: Duration::from_secs(1), hard: false }
     }
 }
 

@@ -14,6 +14,9 @@ pub(super) struct Learned {
     gain: f64,
     /// The last turn.
     at: Option<Time>,
+    /// Attempts of this client that had ended by then, and ended in a second of late.
+    ended: u64,
+    rate: Option<f64>,
     /// Whether anybody has been heard of late.
     is_awake: bool,
     /// In the order of the candidates; then those that are away for a while.
@@ -88,7 +91,7 @@ impl Found {
 
 impl Learned {
     pub(super) fn new(gain: f64) -> Self {
-        Learned { gain, at: None, is_awake: true, marks: Vec::new(), means: Means::default() }
+        Learned { gain, at: None, ended: 0, rate: None, is_awake: true, marks: Vec::new(), means: Means::default() }
     }
 
     pub(super) fn period(&self) -> Duration {
@@ -120,7 +123,22 @@ impl Learned {
         self.keep_marks(now, &found);
         self.correct(&found, seconds);
         self.means.learn(&found, seconds);
+        self.learn_rate(among, seconds);
         self.views(&found)
+    }
+
+    fn learn_rate(&mut self, among: &Candidates<'_>, seconds: f64) {
+        let ended = among.ended();
+        // Backends that leave take their counts along, and one that comes may bring some.
+        let since = ended.checked_sub(std::mem::replace(&mut self.ended, ended));
+        let rate = since.filter(|_| seconds > 0.0).map(|since| since as f64 / seconds);
+        blend(&mut self.rate, rate, (seconds / LEARNED_OVER_S).min(1.0));
+    }
+
+    /// Share of all requests to these backends that are this client's, as far as is known.
+    pub(super) fn own_share(&self) -> f64 {
+        let all = self.means.qps.map(|qps| qps * self.marks.len() as f64).filter(|all| *all > 0.0);
+        self.rate.zip(all).map_or(1.0, |(own, all)| (own / all).min(1.0))
     }
 
     /// Puts the marks in the order of the candidates; those of backends that left are kept for a while.
