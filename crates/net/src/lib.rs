@@ -12,6 +12,9 @@ mod socket;
 pub mod udp;
 pub mod wire;
 
+/// Every decision, and the settings of it: [`core::ClientConfig`], [`core::ServerConfig`], [`core::Mode`], [`core::PolicyName`].
+pub use evenkeel_core as core;
+
 pub use client::{CallError, Channel, ChannelConfig, ConnectError};
 pub use context::{Context, spawn, spawn_blocking, yield_now};
 pub use server::{Server, layer};

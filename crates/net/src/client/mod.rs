@@ -185,9 +185,9 @@ impl Channel {
     /// everything as it was. Calls that have begun go on under the old ones until their next attempt.
     ///
     /// ```no_run
-    /// # async fn example(channel: &evenkeel::Channel) -> Result<(), evenkeel_core::InvalidConfig> {
-    /// let mut settings = evenkeel_core::ClientConfig::default();
-    /// settings.retry.mode = evenkeel_core::Mode::Observe;
+    /// # async fn example(channel: &evenkeel::Channel) -> Result<(), evenkeel::core::InvalidConfig> {
+    /// let mut settings = evenkeel::core::ClientConfig::default();
+    /// settings.retry.mode = evenkeel::core::Mode::Observe;
     /// channel.configure(settings).await
     /// # }
     /// ```

@@ -316,7 +316,7 @@ const CALM: f64 = 0.5;
 /// Below this the part at home says little of the whole.
 const SHARE_TOLD: f64 = 0.2;
 /// Nobody is brought beyond this by requests from elsewhere: what is left is for what is not seen in time.
-const TOP: f64 = 0.98;
+const TOP: f64 = 0.97;
 const NARROWEST: f64 = 0.01;
 const LEVEL: &str = "has more room than the nearest, which is beyond its capacity";
 /// Less is not worth the way.

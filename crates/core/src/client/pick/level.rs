@@ -90,18 +90,18 @@ struct Look {
 }
 
 /// What decides between two that nothing fresh is known of.
-struct Met {
+struct Known {
     is_unknown: bool,
     /// Load of this client's own requests there, errors among them.
     own: f32,
     key: f32,
 }
 
-impl Met {
+impl Known {
     #[inline]
-    fn of(view: &View, look: &Look) -> Met {
+    fn of(view: &View, look: &Look) -> Known {
         let own = (look.own + look.errors) * view.each;
-        Met { is_unknown: look.age * view.fade >= 1.0, own, key: view.key(look) }
+        Known { is_unknown: look.age * view.fade >= 1.0, own, key: view.key(look) }
     }
 }
 
@@ -125,20 +125,24 @@ impl Level {
     /// always the lowest, a thousand clients that know nothing of each other would send all of a second to whoever used least CPU
     /// in the last.
     fn dealt(&self, now: Time, among: &Candidates<'_>, start: usize, lowest: usize, rng: &mut Rng) -> usize {
+        if lowest == start {
+            return lowest;
+        }
         let ticks = ticks(now);
-        let meet = |position: usize| {
+        let known_of = |position: usize| {
             let look = Look::of(scan::look(now, ticks, among, &among.list()[position]));
-            Met::of(&self.views.at(position), &look)
+            Known::of(&self.views.at(position), &look)
         };
-        let met = meet(lowest);
-        if !met.is_unknown {
+        let least = known_of(lowest);
+        if !least.is_unknown {
             return lowest;
         }
         let turns = (start..among.len()).chain(0..start).take(TURNS_MOST);
         let passes = |position: &usize| {
-            let next = meet(*position);
-            let is_as_good = next.is_unknown && next.own <= met.own;
-            is_as_good && (next.key - met.key) * self.behind <= rng.unit() as f32
+            let next = known_of(*position);
+            let is_as_good = next.is_unknown && next.own <= least.own;
+            let behind = (next.key - least.key) * self.behind;
+            is_as_good && (behind <= 0.0 || behind <= rng.unit() as f32)
         };
         { turns }.find(passes).unwrap_or(lowest)
     }

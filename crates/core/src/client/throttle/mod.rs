@@ -163,7 +163,9 @@ impl Throttle {
             return Ok(());
         }
         if tally.has_overload_lately(settings.bucket(now)) {
-            self.held.add_one(level);
+            if settings.hints != Mode::Off {
+                self.held.add_one(level);
+            }
         } else {
             self.for_quota.fetch_add(1, Ordering::Relaxed);
         }

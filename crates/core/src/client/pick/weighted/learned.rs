@@ -56,8 +56,7 @@ impl Learned {
             let (capability, why) = match heard {
                 Ok(heard) if mean > 0.0 => {
                     let relief = heard.relief(config);
-                    let why =
-                        if relief < RELIEF_NAMED { "work waits there" } else { "what it answers for what it uses" };
+                    let why = if relief < RELIEF_NAMED { "work waits there" } else { corrected(one.correction) };
                     (heard.capability / mean * relief, why)
                 }
                 Ok(_) => (1.0, "nobody answers well: all equal"),
@@ -165,6 +164,15 @@ impl OfBackend {
     }
 }
 
+/// Capability, and what was added to it or taken off until all use the same.
+fn corrected(correction: f64) -> &'static str {
+    match correction {
+        ..CORRECTED_DOWN => "what it answers for what it uses, less: it uses more than the mean",
+        CORRECTED_UP.. => "what it answers for what it uses, more: it uses less than the mean",
+        _ => "what it answers for what it uses",
+    }
+}
+
 /// Who says to do far more with a processor than most is not believed: it would get nearly everything.
 fn believe(heard: &mut [Result<Heard, &'static str>]) {
     let usual = median(heard.iter().flatten().filter_map(|one| one.processors));
@@ -235,6 +243,9 @@ const LEAK: f64 = 0.01;
 /// Twice the time that utilization is a mean over.
 const RELIEF_OVER: Duration = Duration::from_secs(4);
 const RELIEF_LEAST: f64 = 0.5;
+/// Corrections beyond these are told.
+const CORRECTED_DOWN: f64 = 0.95;
+const CORRECTED_UP: f64 = 1.05;
 /// Less than this much is a moment's chance.
 const RELIEF_NAMED: f64 = 0.9;
 /// A client with much of the traffic may have to leave some of its backends nearly to the others: with 8 the hard world
