@@ -6,11 +6,14 @@
 //! prints its figures: `--nocapture` shows them.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../../net/tests/support/judged.rs"]
+mod judged;
 mod support;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use judged::not_judged;
 use serde_json::Value;
 use support::cores::{Side, of_servers, on};
 use support::{Backend, Process, free_address, http, until};
@@ -174,7 +177,7 @@ async fn judge(there: &[&Backend], mut measure: impl AsyncFnMut(Machine) -> Judg
             return;
         }
     }
-    println!("how much was served is NOT JUDGED: other programs had the processor");
+    not_judged("other programs had the processor");
 }
 
 fn admission(admin: SocketAddr) -> Value {

@@ -1,6 +1,8 @@
 //! What requests cost (A18): all of it is charged, to the right one, and nobody counts as running once it is over.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "support/judged.rs"]
+mod judged;
 #[path = "support/neighbours.rs"]
 mod neighbours;
 #[path = "support/plain.rs"]
@@ -24,6 +26,7 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Incoming;
+use judged::not_judged;
 use neighbours::Neighbours;
 use plain::{get, http2};
 use rustix::time::{ClockId, clock_gettime};
@@ -257,7 +260,7 @@ fn most_of_what_a_server_uses_is_charged_where_handlers_work() {
     shares.sort_by(f64::total_cmp);
     match shares.get(shares.len() / 2) {
         Some(share) => assert!((0.9..=1.05).contains(share), "half of the batches charged less: {shares:?}"),
-        None => println!("how much was charged is NOT JUDGED: the hypervisor took too much away"),
+        None => not_judged("the hypervisor took too much away"),
     }
     let (used, charged) = all;
     let passed = Ledger::read().since(&before, used);

@@ -9,7 +9,7 @@ use evenkeel_core::client::{
     BackoffConfig, ChecksConfig, ClustersConfig, EjectConfig, ErrorsConfig, FlowConfig, HedgeConfig, IdleConfig,
     ProbesConfig, SubsetConfig,
 };
-use evenkeel_core::server::{AdmissionConfig, Modes, PeersConfig, QuotasConfig, SignalsConfig, Thresholds};
+use evenkeel_core::server::{AdmissionConfig, Modes, PeersConfig, Quota, QuotasConfig, SignalsConfig, Thresholds};
 use evenkeel_core::{ClientConfig, RequestMeta, RetryConfig, ServerConfig, ThrottleConfig, Time};
 use evenkeel_tidy::{Finding, assert_none, tree};
 
@@ -254,6 +254,7 @@ fn admitting(admission: &AdmissionConfig) -> Vec<(&'static str, String)> {
         modes;
     let SignalsConfig { cpu, memory, load, delay, throttled, plugged } = signals;
     let QuotasConfig { default, customers } = quotas;
+    let Quota { burst: quota_burst, hard, .. } = Quota::of_cpu(1.0);
     let thresholds = |of: &Option<Thresholds>| of.map_or("none".to_owned(), |Thresholds(steps)| format!("{steps:?}"));
     vec![
         ("server.admission.modes.all", all.to_string()),
@@ -281,6 +282,8 @@ fn admitting(admission: &AdmissionConfig) -> Vec<(&'static str, String)> {
         ("server.admission.signals.plugged", thresholds(plugged)),
         ("server.admission.quotas.default", default.map_or("none".to_owned(), |_| "some".to_owned())),
         ("server.admission.quotas.customers", if customers.is_empty() { "none" } else { "some" }.to_owned()),
+        ("server.admission.quotas.customers.burst", format!("{quota_burst:?}")),
+        ("server.admission.quotas.customers.hard", hard.to_string()),
         ("server.admission.degrade", format!("{degrade:?}")),
     ]
 }

@@ -191,11 +191,8 @@ impl Governor {
         let queue = queued(gate) / self.burst();
         let mut idle = idle.unwrap_or(0.0);
         if gate.rules().mode(Mechanism::Queue) == Mode::Observe {
-            // Decided as if the line stood there.
-            let most = capacity * seconds * 1e9;
-            idle = gate.shadow().tick(now).map_or(idle, |spare| (spare / most).min(1.0));
+            idle = self.idle_in_shadow(now, seconds, gate).unwrap_or(idle);
             refused += totals.overloaded_observed().wrapping_sub(before.overloaded_observed()) as f64;
-            gate.shadow().set_pace(capacity, f64::from(gate.rules().slots()) * gate.costs().mean().unwrap_or(0) as f64);
         } else {
             gate.shadow().clear();
         }
@@ -221,6 +218,14 @@ impl Governor {
         self.refusals += (seconds / REFUSALS_OVER).min(1.0) * (refused / seconds - self.refusals);
         gate.rules().set_hint_ttl(self.hint_ttl(gate));
         gate.rules().set_short(self.controller.is_engaged());
+    }
+
+    /// What would be idle, did the line stand there; and how fast it would move from now on.
+    fn idle_in_shadow(&self, now: Time, seconds: f64, gate: &Gate) -> Option<f64> {
+        let capacity = self.capacity.get();
+        let spare = gate.shadow().tick(now);
+        gate.shadow().set_pace(capacity, f64::from(gate.rules().slots()) * gate.costs().mean().unwrap_or(0) as f64);
+        spare.map(|spare| (spare / (capacity * seconds * 1e9)).min(1.0))
     }
 
     /// Nothing is known of this moment.
