@@ -282,7 +282,10 @@ fn admitting(admission: &AdmissionConfig) -> Vec<(&'static str, String)> {
         ("server.admission.signals.plugged", thresholds(plugged)),
         ("server.admission.quotas.default", default.map_or("none".to_owned(), |_| "some".to_owned())),
         ("server.admission.quotas.customers", if customers.is_empty() { "none" } else { "some" }.to_owned()),
-        ("server.admission.quotas.customers.burst", format!("{quota_burst:?}")),
+        (
+            "server.admission.quotas.customers.burst",
+            quota_burst.map_or("none".to_owned(), |burst| format!("{burst:?}")),
+        ),
         ("server.admission.quotas.customers.hard", hard.to_string()),
         ("server.admission.degrade", format!("{degrade:?}")),
     ]

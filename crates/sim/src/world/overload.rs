@@ -174,16 +174,18 @@ impl Watch {
             }
         }
         let most = self.by_customer.iter().map(|(_, [asked, _])| *asked).max();
-        let mut others = None;
+        let mut others: Option<([u64; 2], f64)> = None;
         for (name, [asked, served]) in self.by_customer.iter().filter(|(_, [asked, _])| *asked > 0) {
             let errors = 1.0 - *served as f64 / *asked as f64;
             put(&format!("customer_{name}_error_share"), errors);
             if Some(*asked) != most {
-                others = Some(others.map_or(errors, |worst: f64| worst.max(errors)));
+                let ([all_asked, all_served], worst) = others.unwrap_or_default();
+                others = Some(([all_asked + asked, all_served + served], worst.max(errors)));
             }
         }
-        if let Some(worst) = others {
-            put("other_customers_error_share", worst);
+        if let Some(([asked, served], worst)) = others {
+            put("other_customers_error_share", 1.0 - served as f64 / asked as f64);
+            put("other_customers_error_worst", worst);
         }
         let share = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { 0.0 };
         let inversion = &self.inversion;

@@ -96,10 +96,10 @@ pub struct Quota {
     pub cpu: f64,
     /// How much of that each criticality may use, from the least; at most all of it. Default: all of it.
     pub by_criticality: [Option<f64>; 4],
-    /// How long it may use twice as much before that counts. Default 1 s: requests of very unequal costs are no reason to refuse
-    /// a customer that stays within its quota, and one that asks for ten times a tenth of the task is over it before its burst
-    /// has filled the line.
-    pub burst: Duration,
+    /// How long it may use twice as much before that counts. Default: until it has used three quarters of what may wait, and 1 s at most:
+    /// requests of very unequal costs are no reason to refuse a customer that stays within its quota, and one that asks for ten
+    /// times its quota is over it before its burst has filled the line.
+    pub burst: Option<Duration>,
     /// Refused even while there is room. Default false: a limit bites only while capacity is short.
     pub hard: bool,
 }
@@ -107,7 +107,7 @@ pub struct Quota {
 impl Quota {
     /// So much, with the default burst, while capacity is short.
     pub const fn of_cpu(cpu: f64) -> Quota {
-        Quota { cpu, by_criticality: [None; 4], burst: Duration::from_secs(1), hard: false }
+        Quota { cpu, by_criticality: [None; 4], burst: None, hard: false }
     }
 }
 
@@ -247,7 +247,9 @@ impl QuotasConfig {
 impl Quota {
     fn check(&self, field: &'static str) -> Result<(), InvalidConfig> {
         InvalidConfig::unless_in_range(field, self.cpu, LEAST_CPU, 1e6)?;
-        InvalidConfig::unless_in_range(field, self.burst, Duration::from_millis(10), Duration::from_secs(3600))?;
+        if let Some(burst) = self.burst {
+            InvalidConfig::unless_in_range(field, burst, Duration::from_millis(10), Duration::from_secs(3600))?;
+        }
         for (class, cpu) in Criticality::ALL.into_iter().zip(self.by_criticality) {
             let Some(cpu) = cpu.filter(|cpu| !(LEAST_CPU..=self.cpu).contains(cpu)) else { continue };
             let allowed = format!("must be from {LEAST_CPU} to {}, which is for all criticalities", self.cpu);

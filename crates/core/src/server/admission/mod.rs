@@ -383,6 +383,7 @@ impl Governor {
         let limit = self.limit.get(self.config.limit, self.config.limit_least);
         rules.set_limit(limit, Cutoff::new(self.limit.cutoff()));
         rules.set_spans(self.spans(dearest));
+        gate.buckets().set_at_once((self.burst() * self.config.cpu_factor * AT_ONCE) as u64);
         rules.set_degrade(self.degrade.level());
     }
 }
@@ -424,6 +425,8 @@ fn difference(before: Option<Duration>, now: Option<Duration>) -> Option<f64> {
     Some(now?.saturating_sub(before?).as_secs_f64())
 }
 
+/// Share of what may wait that one customer's burst may be.
+const AT_ONCE: f64 = 0.75;
 /// Work that may wait of those that are being cut, over what is done while one may wait: some are gone before their turn.
 const CUT_OVER_AGE: f64 = 1.25;
 /// How long one that does not fit may wait before anything is cut, over what a burst may bring. Its 99th percentile is about that long.

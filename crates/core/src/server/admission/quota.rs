@@ -7,7 +7,6 @@
 //! Beside the bucket of all it uses, a customer may have one for each criticality: whichever is empty refuses.
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use super::config::Quota;
 use super::rules::is_recent;
@@ -18,7 +17,9 @@ use crate::{Criticality, CustomerId, Time};
 /// The buckets of all customers that have a number; whoever has none of its own shares the first.
 #[derive(Debug)]
 pub(crate) struct Buckets {
-    buckets: Box<[Bucket]>,
+    each: Box<[Bucket]>,
+    /// Nanoseconds of CPU that a customer may use at once where its quota does not say.
+    at_once: AtomicU64,
     /// For each customer those of its criticalities; there once any has such a ceiling.
     ceilings: OnceLock<Box<[[Level; 4]]>>,
 }
@@ -26,8 +27,9 @@ pub(crate) struct Buckets {
 #[derive(Debug, Default)]
 struct Bucket {
     total: Level,
-    /// How far ahead of now a level may be.
+    /// How far ahead of now a level may be, and whether that was left to us.
     burst: AtomicU64,
+    is_default: AtomicU32,
     hard: AtomicU32,
     /// When one of each criticality was last refused for it.
     refused_at: [AtomicU64; 4],
@@ -55,7 +57,11 @@ pub(crate) enum Standing {
 
 impl Default for Buckets {
     fn default() -> Self {
-        Buckets { buckets: (0..CUSTOMERS).map(|_| Bucket::default()).collect(), ceilings: OnceLock::new() }
+        Buckets {
+            each: (0..CUSTOMERS).map(|_| Bucket::default()).collect(),
+            at_once: AtomicU64::new(u64::MAX),
+            ceilings: OnceLock::new(),
+        }
     }
 }
 
@@ -63,8 +69,8 @@ impl Buckets {
     /// Sets what one customer may use, or that it has no limit.
     pub(crate) fn set(&self, customer: CustomerId, quota: Option<Quota>) {
         let number = customer.0 as usize;
-        let Some(bucket) = self.buckets.get(number) else { return };
-        bucket.set(quota);
+        let Some(bucket) = self.each.get(number) else { return };
+        bucket.set(quota, self.at_once.load(Ordering::Relaxed));
         let by_criticality = quota.map(|quota| quota.by_criticality).unwrap_or_default();
         let ceilings = match self.ceilings.get() {
             None if by_criticality == [None; 4] => return,
@@ -72,6 +78,13 @@ impl Buckets {
         };
         for (level, cpu) in ceilings[number].iter().zip(by_criticality) {
             level.set(cpu);
+        }
+    }
+
+    /// So many nanoseconds of CPU are what a customer may use at once where its quota does not say.
+    pub(crate) fn set_at_once(&self, nanos: u64) {
+        if self.at_once.swap(nanos, Ordering::Relaxed) != nanos {
+            self.each.iter().for_each(|bucket| bucket.set_default_burst(nanos));
         }
     }
 
@@ -173,18 +186,26 @@ impl Buckets {
 
     fn bucket(&self, customer: CustomerId) -> Option<(usize, &Bucket)> {
         let own = customer.0 as usize;
-        let number = if own < self.buckets.len() { own } else { 0 };
-        let bucket = &self.buckets[number];
+        let number = if own < self.each.len() { own } else { 0 };
+        let bucket = &self.each[number];
         bucket.total.is_limited().then_some((number, bucket))
     }
 }
 
 impl Bucket {
-    fn set(&self, quota: Option<Quota>) {
-        let burst = quota.map_or(Duration::ZERO, |quota| quota.burst);
-        self.burst.store(saturating_nanos(burst), Ordering::Relaxed);
+    fn set(&self, quota: Option<Quota>, at_once: u64) {
         self.hard.store(u32::from(quota.is_some_and(|quota| quota.hard)), Ordering::Relaxed);
         self.total.set(quota.map(|quota| quota.cpu));
+        let burst = quota.and_then(|quota| quota.burst);
+        self.burst.store(burst.map_or(0, saturating_nanos), Ordering::Relaxed);
+        self.is_default.store(u32::from(quota.is_some() && burst.is_none()), Ordering::Relaxed);
+        self.set_default_burst(at_once);
+    }
+
+    fn set_default_burst(&self, at_once: u64) {
+        if self.is_default.load(Ordering::Relaxed) != 0 {
+            self.burst.store(self.total.time_of(at_once).min(BURST_MOST_NANOS), Ordering::Relaxed);
+        }
     }
 
     /// The more it matters, the further the bucket may be emptied: the lowest is out first.
@@ -251,12 +272,16 @@ impl Level {
 pub(crate) const CUSTOMERS: usize = if cfg!(loom) { 2 } else { 4_096 };
 const PRICE_UNIT: u64 = 1 << 20;
 const DEBT_MOST: u64 = 4;
+/// How long a customer may use twice its quota where that does not say.
+const BURST_MOST_NANOS: u64 = 1_000_000_000;
 /// For how long, at the rate of its quota, a customer can owe for one charge: what costs more was read wrong, or is beyond
 /// what keeping it out would mend.
 const CHARGE_MOST_NANOS: u64 = 60_000_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::server::gate::{Gate, GateLocal};
     use crate::{RequestMeta, Rng};
@@ -265,7 +290,7 @@ mod tests {
 
     fn buckets(hard: bool) -> Buckets {
         let buckets = Buckets::default();
-        let quota = Quota { hard, burst: Duration::from_secs(1), ..Quota::of_cpu(0.5) };
+        let quota = Quota { hard, burst: Some(Duration::from_secs(1)), ..Quota::of_cpu(0.5) };
         buckets.set(CustomerId(7), Some(quota));
         buckets
     }
@@ -273,7 +298,7 @@ mod tests {
     #[test]
     fn what_matters_less_is_refused_for_a_moment_after_what_matters_more_though_there_is_room_again() {
         let (gate, now, search) = (Gate::default(), Time::from_secs(10), CustomerId(7));
-        gate.buckets().set(search, Some(Quota { burst: Duration::from_secs(1), ..Quota::of_cpu(0.5) }));
+        gate.buckets().set(search, Some(Quota { burst: Some(Duration::from_secs(1)), ..Quota::of_cpu(0.5) }));
         gate.buckets().charge_more(now, search, Criticality::Critical, 5_000 * MS);
         let refused = |now: Time, criticality, customer| {
             let meta = RequestMeta { criticality, customer, ..RequestMeta::default() };
@@ -324,7 +349,7 @@ mod tests {
     fn what_is_kept_of_a_charge_beyond_the_most_is_what_was_used() {
         let (buckets, now, search) = (Buckets::default(), Time::from_secs(10), CustomerId(7));
         let (class, quota) = (Criticality::CriticalPlus, Quota::of_cpu(0.001));
-        buckets.set(search, Some(Quota { hard: true, burst: Duration::from_secs(1), ..quota }));
+        buckets.set(search, Some(Quota { hard: true, burst: Some(Duration::from_secs(1)), ..quota }));
         // A minute is charged for a hundred seconds of that quota, and fifty were used.
         buckets.charge(now, search, class, 100 * MS);
         assert_eq!(buckets.standing_without(now, search, class, 100 * MS), Standing::Within);
@@ -373,7 +398,7 @@ mod tests {
     fn a_criticality_has_a_ceiling_of_its_own_within_that_of_its_customer() {
         let (buckets, now, search) = (Buckets::default(), Time::from_secs(10), CustomerId(7));
         let by_criticality = [Some(0.1), None, None, None];
-        let quota = Quota { by_criticality, burst: Duration::from_secs(1), ..Quota::of_cpu(0.5) };
+        let quota = Quota { by_criticality, burst: Some(Duration::from_secs(1)), ..Quota::of_cpu(0.5) };
         buckets.set(search, Some(quota));
         let is_within = |class| buckets.standing(now, search, class) == Standing::Within;
         let (batch, most) = (Criticality::Sheddable, Criticality::CriticalPlus);
@@ -390,7 +415,7 @@ mod tests {
         buckets.charge_more(now, search, most, 480 * MS);
         assert!(Criticality::ALL.into_iter().all(|class| !is_within(class)), "the customer as a whole is out");
 
-        buckets.set(search, Some(Quota { burst: Duration::from_secs(10), ..Quota::of_cpu(5.0) }));
+        buckets.set(search, Some(Quota { burst: Some(Duration::from_secs(10)), ..Quota::of_cpu(5.0) }));
         assert!(is_within(batch), "a ceiling that is gone holds nobody back");
         assert_eq!(buckets.standing(now, CustomerId(8), batch), Standing::Within);
     }
