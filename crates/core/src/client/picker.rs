@@ -274,7 +274,7 @@ impl Picker {
         self.slots.throttle.settle(&self.throttling, now, (customer, criticality), outcome, hinted);
         self.slots.retries.on_ended(&self.retrying, now, customer, outcome, unanswered);
         if outcome == Outcome::Unsent && held != [0; 4] {
-            self.slots.throttle.return_held(held);
+            self.slots.throttle.return_held(now, held);
         }
         if slot.in_flight.finish(kind) >= self.limits.of(kind) {
             self.slots.count_room();

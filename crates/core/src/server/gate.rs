@@ -211,7 +211,7 @@ impl Gate {
             shard.held[class.index()].fetch_add(count, Ordering::Relaxed);
             let (work, whole) = (price.now * count, price.whole * count);
             add_work(shard, class.index(), Price { now: work, whole });
-            // Where the cutoff is on they were held back because of it, and would not come.
+            // Where the cutoff is on, clients hear what is let in, and these would not come.
             if self.rules.mode(Mechanism::Queue) == Mode::Observe && !self.rules.is_on(Mechanism::Cutoff) {
                 self.shadow.hold(now, class, work, &self.rules);
             }

@@ -188,9 +188,23 @@ fn what_the_formula_refuses_is_told_with_the_next_request_unless_it_was_for_a_qu
 
     let (refused, heard) = told(Outcome::Overloaded, Mode::On);
     assert!(refused > 300 && heard == refused, "{heard} of {refused}");
+    assert!(told_after(6_000).is_none() && told_after(1_000).is_some(), "what was held long ago is no news");
     assert_eq!(told(Outcome::Overloaded, Mode::Off).1, 0, "who listens to no backend tells none");
     let (refused, heard) = told(Outcome::OutOfQuota, Mode::On);
     assert!(refused > 300 && heard == 0, "{heard} of {refused}");
+}
+
+/// What a request says that comes so long after the last one that was not sent.
+fn told_after(millis: u64) -> Option<[u16; 4]> {
+    let mut fixture = Fixture::new(config(PolicyName::LeastLoaded), 20, 1);
+    while let Ok(ticket) = begin(&mut fixture, NOW, &sheddable(0)) {
+        fixture.picker.finish(NOW, ticket, Outcome::Overloaded, None);
+    }
+    let last = RequestMeta { criticality: Criticality::CriticalPlus, ..meta() };
+    let ticket = begin(&mut fixture, after(millis), &last).unwrap();
+    let held = ticket.held();
+    fixture.picker.finish(after(millis), ticket, Outcome::Served, None);
+    held
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub const GRPC_PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-pre
 pub const ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
 /// What its root request drew, 0 to 65535, the same at every hop and attempt: who of a criticality is refused first.
 pub const LOT: HeaderName = HeaderName::from_static("evenkeel-lot");
-/// Requests this client held back since its last one here, by criticality: `a,b,c,d`, `SHEDDABLE` first (B7).
+/// Requests this client held back and has not told anybody of, by criticality: `a,b,c,d`, `SHEDDABLE` first (B7).
 pub const HELD: HeaderName = HeaderName::from_static("evenkeel-held");
 /// Load report as text, JSON or base64 (A15).
 pub const LOAD_METRICS: HeaderName = HeaderName::from_static("endpoint-load-metrics");

@@ -124,9 +124,9 @@ impl<'a> Candidates<'a> {
         candidate.counts.in_flight.look(self.request.kind, self.limit)
     }
 
-    /// Attempts of this client that have ended, in all of them.
-    pub(crate) fn ended(&self) -> u64 {
-        self.list.iter().fold(0, |sum, candidate| sum.wrapping_add(candidate.counts.uses()))
+    /// Attempts of this client that have ended there.
+    pub(crate) fn ended(&self, position: usize) -> u64 {
+        self.slot(position).map_or(0, Slot::uses)
     }
 
     /// Recent errors of a candidate as requests in flight.

@@ -7,6 +7,8 @@
 //! uses less gets ahead, a little more with every turn, until all use the same. What that adds up to is a number of
 //! requests per core, so it counts whether or not anybody is idle.
 //!
+//! Where nothing fresh is known of the best, all of whom nothing fresh is known have turns (`dealt`).
+//!
 //! Without reports it is least-loaded round robin. Recent errors count as requests in flight.
 
 mod learned;
@@ -117,9 +119,7 @@ impl Level {
     pub fn new(config: &LevelConfig) -> Self {
         Level { learned: Learned::new(config.gain), views: Views::default(), behind: BEHIND }
     }
-}
 
-impl Level {
     /// One to take instead of the `lowest`, where nothing fresh is known of that one: those that are as unknown, and have no more
     /// from here, have their turns from `start` on, and are passed over the more often the further they are behind. Were it
     /// always the lowest, a thousand clients that know nothing of each other would send all of a second to whoever used least CPU
@@ -137,14 +137,14 @@ impl Level {
         if !least.is_unknown {
             return lowest;
         }
-        let turns = (start..among.len()).chain(0..start).take(TURNS_MOST);
+        let mut turns = (start..among.len()).chain(0..start).take(TURNS_MOST);
         let passes = |position: &usize| {
             let next = known_of(*position);
             let is_as_good = next.is_unknown && next.own <= least.own;
             let behind = (next.key - least.key) * self.behind;
             is_as_good && (behind <= 0.0 || behind <= rng.unit() as f32)
         };
-        { turns }.find(passes).unwrap_or(lowest)
+        turns.find(passes).unwrap_or(lowest)
     }
 }
 

@@ -101,8 +101,10 @@ pub(crate) struct Throttle {
     observed: [[AtomicU64; LEVELS]; 2],
     /// Refused by the local half for customers that were out of quota, which says nothing of the service.
     for_quota: AtomicU64,
-    /// Refused by the local half for overload: no backend has been told of them.
+    /// Refused by the local half for overload, or taken from a backend's hints and not sent after all: no backend has been told
+    /// of them. And when the last came, in nanoseconds.
     held: Held,
+    held_at: AtomicU64,
 }
 
 impl Default for Throttle {
@@ -115,6 +117,7 @@ impl Default for Throttle {
             observed: Default::default(),
             for_quota: AtomicU64::new(0),
             held: Held::default(),
+            held_at: AtomicU64::new(0),
         }
     }
 }
@@ -164,6 +167,7 @@ impl Throttle {
         }
         if tally.has_overload_lately(settings.bucket(now)) {
             if settings.hints != Mode::Off {
+                self.forget_old(now);
                 self.held.add_one(level);
             }
         } else {
@@ -208,13 +212,24 @@ impl Throttle {
         if settings.hints == Mode::Off {
             return [0; 4];
         }
-        let (own, hinted) = (self.held.take(), if self.hints.any(now) { self.hints.take_held(slot) } else { [0; 4] });
+        let is_old = now.nanos().saturating_sub(self.held_at.load(Ordering::Relaxed)) > HELD_FOR_NANOS;
+        let own = if is_old { [0; 4] } else { self.held.take() };
+        let hinted = if self.hints.any(now) { self.hints.take_held(slot) } else { [0; 4] };
         std::array::from_fn(|class| own[class].saturating_add(hinted[class]))
     }
 
     /// What was taken was not told.
-    pub(crate) fn return_held(&self, counts: [u16; 4]) {
+    pub(crate) fn return_held(&self, now: Time, counts: [u16; 4]) {
+        self.forget_old(now);
         self.held.add(counts);
+    }
+
+    /// Something is held now: what was held long before it is no news any more.
+    fn forget_old(&self, now: Time) {
+        let last = self.held_at.swap(now.nanos(), Ordering::Relaxed);
+        if now.nanos().saturating_sub(last) > HELD_FOR_NANOS {
+            self.held.clear();
+        }
     }
 
     /// One of the halves refused a request, or would have.
@@ -281,6 +296,8 @@ fn place(CustomerId(number): CustomerId) -> usize {
 const LEVELS: usize = Criticality::ALL.len();
 /// Customers with smaller numbers have counts of their own, half a kilobyte each; all others share.
 pub const CUSTOMERS_APART: u32 = 64;
+/// How long what was held back is news.
+const HELD_FOR_NANOS: u64 = 5_000_000_000;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -383,7 +383,7 @@ impl Governor {
         let limit = self.limit.get(self.config.limit, self.config.limit_least);
         rules.set_limit(limit, Cutoff::new(self.limit.cutoff()));
         rules.set_spans(self.spans(dearest));
-        gate.buckets().set_at_once((self.burst() * self.config.cpu_factor * AT_ONCE) as u64);
+        gate.buckets().set_at_once(if self.knows_processors { (self.burst() * AT_ONCE) as u64 } else { u64::MAX });
         rules.set_degrade(self.degrade.level());
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Buckets {
 #[derive(Debug, Default)]
 struct Bucket {
     total: Level,
-    /// How far ahead of now a level may be, and whether that was left to us.
+    /// How far ahead of now the level of all may be, and whether the quota leaves that open.
     burst: AtomicU64,
     is_default: AtomicU32,
     hard: AtomicU32,
@@ -104,7 +104,7 @@ impl Buckets {
     ) -> Standing {
         let Some((bucket, ceiling)) = self.limited(customer, class) else { return Standing::Within };
         let is_within = bucket.total.has_room(now, charged, bucket.share_of(class))
-            && ceiling.is_none_or(|ceiling| ceiling.has_room(now, charged, bucket.whole()));
+            && ceiling.is_none_or(|ceiling| ceiling.has_room(now, charged, self.whole_of(bucket, ceiling)));
         if is_within {
             Standing::Within
         } else if bucket.hard.load(Ordering::Relaxed) != 0 {
@@ -133,7 +133,7 @@ impl Buckets {
     pub(crate) fn is_demand(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) -> bool {
         let Some((bucket, ceiling)) = self.limited(customer, class) else { return true };
         let counts = bucket.total.may_count(now, bucket, bucket.share_of(class))
-            && ceiling.is_none_or(|ceiling| ceiling.may_count(now, bucket, bucket.whole()));
+            && ceiling.is_none_or(|ceiling| ceiling.may_count(now, bucket, self.whole_of(bucket, ceiling)));
         if counts {
             for level in std::iter::once(&bucket.total).chain(ceiling) {
                 level.count(now, bucket, nanos);
@@ -184,6 +184,10 @@ impl Buckets {
         Some((bucket, ceiling.filter(|ceiling| ceiling.is_limited())))
     }
 
+    fn whole_of(&self, bucket: &Bucket, ceiling: &Level) -> u128 {
+        bucket.whole_of(ceiling, self.at_once.load(Ordering::Relaxed))
+    }
+
     fn bucket(&self, customer: CustomerId) -> Option<(usize, &Bucket)> {
         let own = customer.0 as usize;
         let number = if own < self.each.len() { own } else { 0 };
@@ -193,19 +197,29 @@ impl Buckets {
 }
 
 impl Bucket {
+    /// What is used is told last, so that nobody meets a price without its burst.
     fn set(&self, quota: Option<Quota>, at_once: u64) {
-        self.hard.store(u32::from(quota.is_some_and(|quota| quota.hard)), Ordering::Relaxed);
-        self.total.set(quota.map(|quota| quota.cpu));
         let burst = quota.and_then(|quota| quota.burst);
-        self.burst.store(burst.map_or(0, saturating_nanos), Ordering::Relaxed);
+        let price = price_of(quota.map(|quota| quota.cpu));
         self.is_default.store(u32::from(quota.is_some() && burst.is_none()), Ordering::Relaxed);
-        self.set_default_burst(at_once);
+        self.burst.store(burst.map_or(default_burst(price, at_once), saturating_nanos), Ordering::Relaxed);
+        self.hard.store(u32::from(quota.is_some_and(|quota| quota.hard)), Ordering::Relaxed);
+        self.total.price.store(price, Ordering::Relaxed);
     }
 
     fn set_default_burst(&self, at_once: u64) {
         if self.is_default.load(Ordering::Relaxed) != 0 {
-            self.burst.store(self.total.time_of(at_once).min(BURST_MOST_NANOS), Ordering::Relaxed);
+            let price = self.total.price.load(Ordering::Relaxed);
+            self.burst.store(default_burst(price, at_once), Ordering::Relaxed);
         }
+    }
+
+    /// How far ahead the level of one criticality may be: by default as much CPU at once as all of them have.
+    fn whole_of(&self, ceiling: &Level, at_once: u64) -> u128 {
+        if self.is_default.load(Ordering::Relaxed) == 0 {
+            return self.whole();
+        }
+        default_burst(ceiling.price.load(Ordering::Relaxed), at_once).into()
     }
 
     /// The more it matters, the further the bucket may be emptied: the lowest is out first.
@@ -221,8 +235,7 @@ impl Bucket {
 impl Level {
     /// So many CPU seconds in a second, or no limit.
     fn set(&self, cpu: Option<f64>) {
-        let price = cpu.map_or(0, |cpu| ((PRICE_UNIT as f64 / cpu) as u64).max(1));
-        self.price.store(price, Ordering::Relaxed);
+        self.price.store(price_of(cpu), Ordering::Relaxed);
     }
 
     fn is_limited(&self) -> bool {
@@ -263,9 +276,21 @@ impl Level {
 
     /// What one charge of so much CPU stands for.
     fn time_of(&self, nanos: u64) -> u64 {
-        let time = u128::from(nanos) * u128::from(self.price.load(Ordering::Relaxed)) / u128::from(PRICE_UNIT);
-        u64::try_from(time).unwrap_or(CHARGE_MOST_NANOS).min(CHARGE_MOST_NANOS)
+        time_at(self.price.load(Ordering::Relaxed), nanos)
     }
+}
+
+fn price_of(cpu: Option<f64>) -> u64 {
+    cpu.map_or(0, |cpu| ((PRICE_UNIT as f64 / cpu) as u64).max(1))
+}
+
+fn time_at(price: u64, nanos: u64) -> u64 {
+    let time = u128::from(nanos) * u128::from(price) / u128::from(PRICE_UNIT);
+    u64::try_from(time).unwrap_or(CHARGE_MOST_NANOS).min(CHARGE_MOST_NANOS)
+}
+
+fn default_burst(price: u64, at_once: u64) -> u64 {
+    time_at(price, at_once).min(BURST_MOST_NANOS)
 }
 
 /// Customers with a bucket of their own.
@@ -418,5 +443,29 @@ mod tests {
         buckets.set(search, Some(Quota { burst: Some(Duration::from_secs(10)), ..Quota::of_cpu(5.0) }));
         assert!(is_within(batch), "a ceiling that is gone holds nobody back");
         assert_eq!(buckets.standing(now, CustomerId(8), batch), Standing::Within);
+    }
+
+    #[test]
+    fn a_burst_that_is_left_open_is_what_may_be_used_at_once_and_a_second_at_most() {
+        let (buckets, now, search) = (Buckets::default(), Time::from_secs(10), CustomerId(7));
+        let by_criticality = [None, None, Some(0.1), None];
+        buckets.set_at_once(40 * MS);
+        buckets.set(search, Some(Quota { by_criticality, hard: true, ..Quota::of_cpu(0.5) }));
+        let stands = |class| buckets.standing(now, search, class);
+
+        // 40 ms of CPU are 80 ms of half a processor, and 400 ms of a tenth of one.
+        buckets.charge(now, search, Criticality::Critical, 25 * MS);
+        assert_eq!(stands(Criticality::Critical), Standing::Within);
+        buckets.charge(now, search, Criticality::CriticalPlus, 10 * MS);
+        assert_eq!(stands(Criticality::CriticalPlus), Standing::Within);
+        buckets.charge(now, search, Criticality::CriticalPlus, 10 * MS);
+        assert_eq!(stands(Criticality::CriticalPlus), Standing::OverHard);
+
+        // More processors were found; however many, what is owed is given back within a second.
+        buckets.set_at_once(80 * MS);
+        assert_eq!(stands(Criticality::CriticalPlus), Standing::Within);
+        buckets.set_at_once(u64::MAX);
+        buckets.charge(now, search, Criticality::CriticalPlus, 500 * MS);
+        assert_eq!(stands(Criticality::CriticalPlus), Standing::OverHard);
     }
 }

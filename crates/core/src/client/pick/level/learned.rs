@@ -14,8 +14,7 @@ pub(super) struct Learned {
     gain: f64,
     /// The last turn.
     at: Option<Time>,
-    /// Attempts of this client that had ended by then, and ended in a second of late.
-    ended: u64,
+    /// Attempts of this client that ended in a second, of late.
     rate: Option<f64>,
     /// Whether anybody has been heard of late.
     is_awake: bool,
@@ -34,8 +33,9 @@ struct Mark {
     excess: Option<f64>,
     /// How much of that is failures.
     failing: f64,
-    /// When it was a candidate last.
+    /// When it was a candidate last, and how many attempts of this client had ended there by then.
     seen: Time,
+    ended: u64,
 }
 
 /// Means over the subset and over some seconds; `None` until something is known.
@@ -59,6 +59,8 @@ struct Found {
     is_new: bool,
     glimpse: Glimpse,
     has_errors: bool,
+    /// Attempts of this client that have ended there.
+    ended: u64,
     /// Those it has, as far as that is believed; of one that says nothing, those that most have.
     cores: f64,
 }
@@ -91,7 +93,7 @@ impl Found {
 
 impl Learned {
     pub(super) fn new(gain: f64) -> Self {
-        Learned { gain, at: None, ended: 0, rate: None, is_awake: true, marks: Vec::new(), means: Means::default() }
+        Learned { gain, at: None, rate: None, is_awake: true, marks: Vec::new(), means: Means::default() }
     }
 
     pub(super) fn period(&self) -> Duration {
@@ -106,8 +108,9 @@ impl Learned {
     /// Learns from what was reported since the last turn.
     pub(super) fn turn(&mut self, now: Time, among: &Candidates<'_>) -> Box<[View]> {
         // Candidates may change in between, and nobody may have been there for long: neither counts for more than it is.
-        let seconds = self.at.map_or(0.0, |at| now.since(at).as_secs_f64().min(1.0));
-        self.at = Some(now);
+        let last = self.at.replace(now);
+        let passed = last.map_or(0.0, |at| now.since(at).as_secs_f64());
+        let seconds = passed.min(1.0);
         let mut found: Vec<Found> = (0..among.len()).filter_map(|place| find(now, among, place)).collect();
         let usual = median(found.iter().filter_map(|one| one.report.as_ref()?.processors));
         for one in &mut found {
@@ -120,24 +123,28 @@ impl Learned {
             }
         }
         self.is_awake = found.iter().any(|one| one.report.is_some());
+        let ended = self.ended_since(last, &found);
+        blend(&mut self.rate, (passed > 0.0).then(|| ended as f64 / passed), (seconds / LEARNED_OVER_S).min(1.0));
         self.keep_marks(now, &found);
         self.correct(&found, seconds);
         self.means.learn(&found, seconds);
-        self.learn_rate(among, seconds);
         self.views(&found)
     }
 
-    fn learn_rate(&mut self, among: &Candidates<'_>, seconds: f64) {
-        let ended = among.ended();
-        // Backends that leave take their counts along, and one that comes may bring some.
-        let since = ended.checked_sub(std::mem::replace(&mut self.ended, ended));
-        let rate = since.filter(|_| seconds > 0.0).map(|since| since as f64 / seconds);
-        blend(&mut self.rate, rate, (seconds / LEARNED_OVER_S).min(1.0));
+    /// Attempts of this client that ended since the last turn, on those that were candidates then too: one that comes back brings
+    /// what it has counted in all its life.
+    fn ended_since(&self, last: Option<Time>, found: &[Found]) -> u64 {
+        let since = |one: &Found| {
+            let mark = self.marks.iter().find(|mark| mark.backend == one.backend && Some(mark.seen) == last)?;
+            Some(one.ended.saturating_sub(mark.ended))
+        };
+        found.iter().filter_map(since).sum()
     }
 
     /// Share of all requests to these backends that are this client's, as far as is known.
     pub(super) fn own_share(&self) -> f64 {
-        let all = self.means.qps.map(|qps| qps * self.marks.len() as f64).filter(|all| *all > 0.0);
+        let present = self.marks.iter().filter(|mark| Some(mark.seen) == self.at).count();
+        let all = self.means.qps.map(|qps| qps * present as f64).filter(|all| *all > 0.0);
         self.rate.zip(all).map_or(1.0, |(own, all)| (own / all).min(1.0))
     }
 
@@ -147,7 +154,14 @@ impl Learned {
         for one in found {
             let place = before.iter().position(|mark| mark.backend == one.backend);
             let ahead = place.map_or(0.0, |place| before.swap_remove(place).ahead);
-            self.marks.push(Mark { backend: one.backend, ahead, excess: None, failing: one.failing(), seen: now });
+            self.marks.push(Mark {
+                backend: one.backend,
+                ahead,
+                excess: None,
+                failing: one.failing(),
+                seen: now,
+                ended: one.ended,
+            });
         }
         before.retain(|mark| now.since(mark.seen) < KEPT_FOR);
         before.truncate(found.len());
@@ -260,6 +274,7 @@ fn find(now: Time, among: &Candidates<'_>, place: usize) -> Option<Found> {
         is_new: among.usable_since(place).is_some_and(|since| now.since(since) < NEW_FOR),
         glimpse: among.glimpse(ticks(now), place),
         has_errors: among.errors(now, place) > 0,
+        ended: among.ended(place),
         cores: 1.0,
     })
 }
