@@ -138,7 +138,7 @@ const WORLDS: [(&str, &[&str]); 11] = [
     ("churn", &["duration=5s"]),
     ("rolling-restart", &["seeds=1", "duration=8s"]),
     ("idle-restart", &["seeds=1", "duration=16s"]),
-    ("at-capacity", &["seeds=1", "duration=10s", "overload.until=7s", "customers.one=1"]),
+    ("at-capacity", &["seeds=1", "duration=10s", "overload.until=7s", "customers.one=1", "customers.two=2"]),
     ("retry-layers", &["duration=4s", "settle=1s"]),
     ("subsets", &["seeds=1"]),
 ];
