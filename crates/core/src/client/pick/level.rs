@@ -7,7 +7,7 @@
 //! uses less gets ahead, a little more with every turn, until all use the same. What that adds up to is a number of
 //! requests per core, so it counts whether or not anybody is idle.
 //!
-//! Where nothing fresh is known of the best, all of whom nothing fresh is known have turns (`dealt`).
+//! Where nothing fresh is known of the best, all that nothing fresh is known of have turns (`dealt`).
 //!
 //! Without reports it is least-loaded round robin. Recent errors count as requests in flight.
 
@@ -210,7 +210,7 @@ const TURNS_MOST: usize = 4;
 /// How often one is passed over for each request per core that it is behind the lowest. At 0.5 CPU is even too late, at 4 clients
 /// begin to run together again (`scenarios/level-many.toml`).
 const BEHIND: f32 = 2.0;
-/// A client that sends so much of what its backends get is one of a crowd. Whoever sends more sees its own requests pile up where
+/// A client that sends at most so much of what its backends get is one of a crowd. Whoever sends more sees its own requests pile up where
 /// it goes too often, and keeps closer to the lowest.
 const CROWD_SHARE: f64 = 0.005;
 /// Stable up to there at 95 % load, also with hundreds of clients (scenarios level-stable and stable-level); at twice that 300 clients swing.
