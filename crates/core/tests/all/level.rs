@@ -115,6 +115,52 @@ fn where_nothing_fresh_is_known_who_used_least_cpu_gets_more_and_not_everything(
     assert!(others.iter().all(|picks| (60..120).contains(picks)), "{picked:?}");
 }
 
+/// A caller of a request a second hears of each of its backends every ten or twenty seconds.
+#[test]
+fn what_was_learned_of_a_backend_lasts_until_it_is_heard_of_again() {
+    let mut fixture = level(4);
+    let uneven = |number| Some(said(2, if number == 0 { 1.0 } else { 0.8 }));
+    fixture.listen(0, 10_000, uneven);
+    fixture.listen(10_250, 20_000, |_| None);
+    let soon = fixture.picked(after(20_000), 400)[0];
+
+    fixture.listen(20_250, 68_000, |_| None);
+    let later = fixture.picked(after(68_000), 400)[0];
+    fixture.listen(68_250, 130_000, |_| None);
+    let silent = fixture.picked(after(130_000), 400)[0];
+
+    assert!(soon < 60, "it was learned that this one needs less: {soon} of 100");
+    assert_eq!(soon, later, "and nothing was heard against it for a minute");
+    assert!(silent > 90, "but not for ever: {silent} of 100");
+}
+
+/// CPU that is full looks the same whatever waits for it.
+#[test]
+fn a_long_line_counts_where_cpu_is_full() {
+    let mut fixture = level(4);
+    let lined = |number| Some(said(if number == 0 { 60 } else { 4 }, 1.0));
+    fixture.listen(0, 5_000, lined);
+    let snapshot = fixture.client.snapshot(after(5_000));
+    let lined = snapshot.backends.iter().find(|one| one.backend == id(0)).unwrap();
+    assert_eq!(lined.why, "less: a long line, which counts as CPU");
+
+    // What others have in flight is no news any more; what was learned is.
+    let picked = fixture.picked(after(9_000), 400);
+    assert!(picked[0] < 60, "{picked:?}");
+}
+
+/// Queues of a moment are for the fast loop: what adds up is the line that stays.
+#[test]
+fn a_short_line_adds_nothing_up() {
+    let mut fixture = level(4);
+    let lined = |number| Some(said(if number == 0 { 10 } else { 2 }, 0.9));
+    fixture.listen(0, 5_000, lined);
+
+    let picked = fixture.picked(after(9_000), 400);
+
+    assert!(picked.iter().all(|&picks| picks == 100), "{picked:?}");
+}
+
 #[test]
 fn own_requests_are_known_at_every_moment() {
     let mut fixture = level(4);
@@ -281,7 +327,7 @@ fn nonsense_and_silence_are_survived() {
 
 #[test]
 fn gain_has_its_range() {
-    for (gain, is_possible) in [(0.0, true), (0.5, true), (0.6, false), (-0.1, false), (f64::NAN, false)] {
+    for (gain, is_possible) in [(0.05, true), (0.5, true), (0.6, false), (0.0, false), (f64::NAN, false)] {
         let mut config = ClientConfig { policy: PolicyName::Level, ..ClientConfig::default() };
         config.pick.level.gain = gain;
         assert_eq!(config.check().is_ok(), is_possible, "{gain}");

@@ -333,7 +333,7 @@ fn bad_settings_are_refused_by_name() {
     );
     assert!(refused(|one| one.every = Duration::ZERO).starts_with("pick.weighted.every = 0ns"));
     assert!(refused(|one| one.blackout = Duration::from_secs(11)).starts_with("pick.weighted.blackout"));
-    assert!(refused(|one| one.expiry = Duration::from_secs(9)).starts_with("pick.weighted.expiry"));
+    assert!(refused(|one| one.expiry = Duration::from_secs(29)).starts_with("pick.weighted.expiry"));
     assert!(refused(|one| one.error_penalty = f64::NAN).starts_with("pick.weighted.error_penalty"));
     assert!(refused(|one| one.error_penalty = 1.1).starts_with("pick.weighted.error_penalty"));
     assert!(refused(|one| one.slow_start = Duration::from_secs(301)).starts_with("pick.weighted.slow_start"));

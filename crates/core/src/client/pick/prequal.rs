@@ -2,8 +2,8 @@
 //!
 //! News come with every answer and with probes, which are checks by datagram. The *pool* is the few backends heard of
 //! last, remade every [`PrequalConfig::every`]; what they said is read where it is kept, so a pick takes no lock. What was
-//! sent to one since it spoke counts as in flight there; it is used so often until it speaks again, and not at all once
-//! its word has expired. Where less than two of the pool will do, the fewest requests of this client's own decide.
+//! sent to one since it spoke counts as in flight there; it is used so often until it speaks again, and only for want of
+//! others once its word has expired. Where less than two of the pool will do, the fewest requests of this client's own decide.
 //!
 //! Requests in flight lead and latency breaks ties, within [`PrequalConfig::tie`] of the least and only among the *cold*
 //! (below a quantile of the pool). The published rule takes the lowest latency of all cold ones; it swings near full load,
@@ -27,7 +27,8 @@ pub struct PrequalConfig {
     pub every: Duration,
     /// Backends in the pool: those heard of last. Fewer look at fresher news, more find a better one; from 8 to 32. Default 16.
     pub pool: u32,
-    /// How long what a backend said counts. Default 1 s.
+    /// How long what a backend said counts; where less than two said something since, what others said up to 10 s ago counts too.
+    /// Default 1 s.
     pub expiry: Duration,
     /// How often a backend is picked until it is heard of again. More lets clients go to the same ones together. Default 1.
     pub uses_most: u32,
@@ -56,7 +57,7 @@ impl PrequalConfig {
         let (millis, seconds) = (Duration::from_millis, Duration::from_secs);
         InvalidConfig::unless_in_range("pick.prequal.every", self.every, millis(10), seconds(1))?;
         InvalidConfig::unless_in_range("pick.prequal.pool", self.pool, POOL_LEAST, POOL_MOST as u32)?;
-        InvalidConfig::unless_in_range("pick.prequal.expiry", self.expiry, seconds(1), seconds(10))?;
+        InvalidConfig::unless_in_range("pick.prequal.expiry", self.expiry, seconds(1), EXPIRY_MOST)?;
         InvalidConfig::unless_in_range("pick.prequal.uses_most", self.uses_most, 1, 16)?;
         InvalidConfig::unless_in_range("pick.prequal.hot_quantile", self.hot_quantile, 0.0, 0.99)?;
         InvalidConfig::unless_in_range("pick.prequal.tie", self.tie, 0.0, 0.5)
@@ -122,5 +123,7 @@ impl Policy for Prequal {
 
 /// Few that are used until they speak again may all be slow ones: two of old news diverge at 95 % load, four swing.
 const POOL_LEAST: u32 = 8;
+/// What a backend said longer ago says nothing of now.
+const EXPIRY_MOST: Duration = Duration::from_secs(10);
 /// More would cost a pick more than looking at all of a usual subset does.
 const POOL_MOST: usize = 32;

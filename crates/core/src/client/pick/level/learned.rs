@@ -31,8 +31,9 @@ struct Mark {
     ahead: f64,
     /// CPU above the mean of the subset; `None` where it is not known.
     excess: Option<f64>,
-    /// How much of that is failures.
+    /// How much of that is failures, and a long line.
     failing: f64,
+    waiting: f64,
     /// When it was a candidate last, and how many attempts of this client had ended there by then.
     seen: Time,
     ended: u64,
@@ -55,6 +56,8 @@ struct Found {
     backend: BackendId,
     /// Its last report, if that is fresh.
     report: Option<LoadReport>,
+    /// Nothing was heard of it for long.
+    is_silent: bool,
     /// Usable for too short a time to say what it uses, unlike others.
     is_new: bool,
     glimpse: Glimpse,
@@ -66,10 +69,17 @@ struct Found {
 }
 
 impl Found {
-    /// CPU in use, with failures as if each were a request's worth of all cores: failing is no way to look idle.
+    /// CPU in use, with failures as if each were a request's worth of all cores: failing is no way to look idle. A long line
+    /// counts as well: CPU that is full looks the same however much waits for it.
     fn cpu(&self) -> Option<f64> {
         let report = self.report.as_ref().filter(|_| !self.is_new)?;
-        Some(report.utilization? + self.failing())
+        Some(report.utilization? + self.failing() + self.waiting())
+    }
+
+    /// What a long line there counts as.
+    fn waiting(&self) -> f64 {
+        let runnable = self.report.as_ref().and_then(|report| report.runnable);
+        runnable.map_or(0.0, |runnable| LINE_WORTH * (runnable / self.cores - LINE_USUAL).max(0.0))
     }
 
     /// Share of its answers that fail.
@@ -159,6 +169,7 @@ impl Learned {
                 ahead,
                 excess: None,
                 failing: one.failing(),
+                waiting: one.waiting(),
                 seen: now,
                 ended: one.ended,
             });
@@ -173,6 +184,10 @@ impl Learned {
         let mean = mean_within(found.iter().filter_map(Found::cpu), |_| EXCESS_MOST).unwrap_or(0.0);
         for (mark, one) in self.marks.iter_mut().zip(found) {
             let Some(cpu) = one.cpu() else {
+                // A caller of a request a second hears of each backend four times a minute: what it learned must last till then.
+                if !one.is_silent {
+                    continue;
+                }
                 // Nobody can tell any more whether it is still right.
                 let step = AHEAD_MOST * seconds / KEPT_FOR.as_secs_f64();
                 mark.ahead -= mark.ahead.clamp(-step, step);
@@ -214,7 +229,7 @@ impl Learned {
 
     /// Why the candidate at `place` gets what it gets.
     pub(super) fn why(&self, place: usize) -> &'static str {
-        let failing = self.marks.get(place).map_or(0.0, |mark| mark.failing);
+        let (failing, waiting) = self.marks.get(place).map_or((0.0, 0.0), |mark| (mark.failing, mark.waiting));
         match self.marks.get(place).map(|mark| (mark.excess, mark.ahead)) {
             None => "new: taken for average",
             Some((Some(excess), ahead))
@@ -223,6 +238,9 @@ impl Learned {
                 "less: it fails, which counts as CPU"
             }
             Some((None, _)) => "no fresh report of CPU: taken for average",
+            Some((Some(excess), _)) if excess > NOTABLE && waiting > excess / 2.0 => {
+                "less: a long line, which counts as CPU"
+            }
             Some((Some(excess), _)) if excess > NOTABLE => "less: uses more CPU than the mean",
             Some((Some(excess), _)) if excess < -NOTABLE => "more: uses less CPU than the mean",
             Some((_, ahead)) if ahead > NOTABLE => "more, which keeps its CPU at the mean",
@@ -267,10 +285,12 @@ impl Means {
 }
 
 fn find(now: Time, among: &Candidates<'_>, place: usize) -> Option<Found> {
-    let fresh = among.report(place).filter(|(told, _)| now.since(*told) < FRESH_FOR);
+    let last = among.report(place);
+    let heard_within = |limit: Duration| last.filter(|(told, _)| now.since(*told) < limit);
     Some(Found {
         backend: among.backend(place)?,
-        report: fresh.map(|(_, report)| report),
+        report: heard_within(FRESH_FOR).map(|(_, report)| report),
+        is_silent: heard_within(KEPT_FOR).is_none(),
         is_new: among.usable_since(place).is_some_and(|since| now.since(since) < NEW_FOR),
         glimpse: among.glimpse(ticks(now), place),
         has_errors: among.errors(now, place) > 0,
@@ -294,8 +314,9 @@ const FRESH_FOR: Duration = Duration::from_secs(5);
 /// How long a backend is left out of the correction after it was connected to: its CPU is a mean over no time yet, of the
 /// rush of requests that find it empty.
 const NEW_FOR: Duration = Duration::from_secs(5);
-/// How long what was learned of a backend that left is kept, since a restart takes less; and how fast that of one goes that
-/// says nothing any more.
+/// How long what was learned of a backend that left, or says nothing, is kept, since a restart takes less; and how fast that of
+/// one goes that has said nothing for so long. Were it to go after [`FRESH_FOR`], a thousand callers of a request a second would forget
+/// between two reports what they learn from one, and slow machines would have lines of 20 s at 95 % load (`scenarios/stable-level.toml`).
 const KEPT_FOR: Duration = Duration::from_secs(60);
 /// How many requests reach a backend until a report of those in flight says nothing any more.
 const BELIEVED_FOR: f64 = 10.0;
@@ -303,6 +324,10 @@ const BELIEVED_LEAST_S: f64 = 0.001;
 const BELIEVED_MOST_S: f64 = 1.0;
 /// Seconds of correction that count at once, before they have added up: less swing from second to second.
 const AT_ONCE_S: f64 = 5.0;
+/// Runnable work for each core that nothing is made of, and what more of it is worth in CPU: twenty more are a whole core.
+/// Queues of a moment are shorter; at half and at double of either the same comes out (`docs/decisions/0012-level.md`).
+const LINE_USUAL: f64 = 5.0;
+const LINE_WORTH: f64 = 0.05;
 /// More than half of its cores too much is corrected no faster.
 const EXCESS_MOST: f64 = 0.5;
 /// One request for each core is all that a correction can be worth.

@@ -1,6 +1,8 @@
 //! The backends heard of last, and how one of them is chosen.
 
-use super::{POOL_MOST, PrequalConfig};
+use std::time::Duration;
+
+use super::{EXPIRY_MOST, POOL_MOST, PrequalConfig};
 use crate::Time;
 use crate::client::backend::BackendId;
 use crate::client::pick::believed::{SLACK, cores, median, most_believed};
@@ -73,8 +75,8 @@ impl Pool {
     pub(super) fn after(&self, now: Time, among: &Candidates<'_>, config: &PrequalConfig) -> Pool {
         let backends = self.still_there(among);
         let heard = |position: usize| Some((position as u32, among.probe(position)?));
-        let is_fresh = |(_, probe): &(u32, Probe)| now.since(probe.told) <= config.expiry;
-        let mut heard: Vec<(u32, Probe)> = (0..among.len()).filter_map(heard).filter(is_fresh).collect();
+        let counts = |(_, probe): &(u32, Probe)| now.since(probe.told) <= EXPIRY_MOST;
+        let mut heard: Vec<(u32, Probe)> = (0..among.len()).filter_map(heard).filter(counts).collect();
         let size = config.pool as usize;
         if heard.len() > size {
             heard.select_nth_unstable_by_key(size, |(_, probe)| std::cmp::Reverse(probe.told));
@@ -95,12 +97,32 @@ impl Pool {
     }
 
     /// The position of the best one; `None` where less than two will do. Those from `start` on come first among equals.
+    ///
+    /// A caller of a request a second rarely has two fresh words. Old ones still tell the slow and the full from the others,
+    /// which its own requests in flight do not: with those alone a thousand such callers leave lines of 10 s at 95 % load.
     #[inline]
     pub(super) fn pick(
         &self,
         now: Time,
         among: &Candidates<'_>,
         start: usize,
+        config: &PrequalConfig,
+    ) -> Option<usize> {
+        let best = self
+            .best_within(now, among, start, config.expiry, config)
+            .or_else(|| self.best_within(now, among, start, EXPIRY_MOST, config))?;
+        self.backends[best].uses.add(among.probe(best)?.told);
+        Some(best)
+    }
+
+    /// The best of those that spoke within the `expiry`; `None` where less than two will do.
+    #[inline]
+    fn best_within(
+        &self,
+        now: Time,
+        among: &Candidates<'_>,
+        start: usize,
+        expiry: Duration,
         config: &PrequalConfig,
     ) -> Option<usize> {
         let mut looks = [Look { position: 0, load: 0.0, latency_us: 0.0 }; POOL_MOST];
@@ -110,19 +132,13 @@ impl Pool {
         let (before, from) = self.positions.split_at(turn);
         for positions in [from, before] {
             for &position in positions {
-                let Some(look) = self.look(now, among, position, config) else { continue };
+                let Some(look) = self.look(now, among, position, expiry, config.uses_most) else { continue };
                 looks[count] = look;
                 count += 1;
                 least = if look.load < least { look.load } else { least };
             }
         }
-        let looks = &looks[..count];
-        if count < 2 {
-            return None;
-        }
-        let best = self.best(looks, least, config.tie as f32).position as usize;
-        self.backends[best].uses.add(among.probe(best)?.told);
-        Some(best)
+        (count >= 2).then(|| self.best(&looks[..count], least, config.tie as f32).position as usize)
     }
 
     /// The fastest of those that are cold and near the least; the first of the least where there is none.
@@ -144,11 +160,11 @@ impl Pool {
 
     /// What is seen of the one at `position`, if it will do: it has room, spoke of late and was not used too often since.
     #[inline]
-    fn look(&self, now: Time, among: &Candidates<'_>, position: u32, config: &PrequalConfig) -> Option<Look> {
+    fn look(&self, now: Time, among: &Candidates<'_>, position: u32, expiry: Duration, uses_most: u32) -> Option<Look> {
         let one = self.backends.get(position as usize)?;
         let (Probe { told, in_flight, latency_us }, own, errors) = among.probe_with_own(now, position as usize)?;
         let uses = one.uses.since(told);
-        if uses >= config.uses_most || now.since(told) > config.expiry {
+        if uses >= uses_most || now.since(told) > expiry {
             return None;
         }
         // What this client knows to be there is there, whatever was said.
@@ -168,9 +184,13 @@ impl Pool {
         if !self.backends.get(position).is_some_and(is_same) || !self.positions.contains(&(position as u32)) {
             return (0.0, "others were heard of later");
         }
-        match self.look(now, among, position as u32, config) {
+        let look = |expiry| self.look(now, among, position as u32, expiry, config.uses_most);
+        match look(config.expiry) {
             None if !among.has_room(position) => (0.0, "at its limit of requests in flight"),
-            None => (0.0, "used or old since it was heard of"),
+            None => match look(EXPIRY_MOST) {
+                None => (0.0, "used since it was heard of"),
+                Some(look) => (weight(look), "old news: for want of newer ones"),
+            },
             Some(look) if look.load < self.hot => (weight(look), "cold: few requests in flight, the faster of equals"),
             Some(look) => (weight(look), "hot: many requests in flight for what others have"),
         }
