@@ -56,7 +56,7 @@ async fn main() -> Result<(), BoxError> {
     handles.iter().take(lame).for_each(Handle::lame_duck);
     let archive = if quiet.is_empty() { None } else { Some(channel_let_go(&quiet).await?) };
 
-    let admin = Admin::new().with_channel(channel.clone());
+    let admin = Admin::new().with_channel(channel.clone()).with_switches();
     let admin = archive.iter().cloned().fold(admin, Admin::with_channel);
     let busy = start_busy().await?;
     let admin = admin.with_server(busy.clone());

@@ -1,5 +1,5 @@
 //! Looking in: metrics, state, health and a live page of this process's channels and servers, on an address of their
-//! own.
+//! own; and, where the program allows it, switches of overload control.
 //!
 //! Never on the path of a request: what is shown is asked from the drivers by message, when somebody looks. The address
 //! is meant to be on loopback; there, only requests that name the machine itself are answered, so that no page on the
@@ -10,6 +10,7 @@ mod host;
 mod page;
 mod prometheus;
 mod state;
+mod switches;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -26,9 +27,10 @@ use tokio::task::JoinSet;
 
 use crate::client::{Channel, Clusters};
 use crate::clock::Clock;
-use crate::server::Handle;
-use answer::Door;
+use crate::server::{Handle, Look};
+use answer::{Caller, Door};
 use state::State;
+use switches::{Switchboard, Switches};
 
 /// What can be looked at, and the server that shows it.
 ///
@@ -44,8 +46,9 @@ use state::State;
 /// | path | answer |
 /// |---|---|
 /// | `/` | the live page |
-/// | `/state` | everything that is known, as JSON |
-/// | `/metrics` | the same as Prometheus text; `docs/metrics.md` explains each |
+/// | `/state` | everything that is known, as JSON; `docs/state.md` explains each field |
+/// | `/admission` | what each mechanism of overload control may do; with `POST` and [`Admin::with_switches`] their switches |
+/// | `/metrics` | the state as Prometheus text; `docs/metrics.md` explains each |
 /// | `/healthz` | 200 while the process answers |
 /// | `/readyz` | 200 when every server is serving and every channel has a usable backend, else 503 and why |
 ///
@@ -56,6 +59,7 @@ pub struct Admin {
     channels: Vec<Channel>,
     servers: Vec<Handle>,
     clusters: Vec<Clusters>,
+    switches: bool,
     clock: Clock,
     began: evenkeel_core::Time,
 }
@@ -63,7 +67,14 @@ pub struct Admin {
 impl Default for Admin {
     fn default() -> Self {
         let clock = Clock::new();
-        Admin { channels: Vec::new(), servers: Vec::new(), clusters: Vec::new(), clock, began: clock.now() }
+        Admin {
+            channels: Vec::new(),
+            servers: Vec::new(),
+            clusters: Vec::new(),
+            switches: false,
+            clock,
+            began: clock.now(),
+        }
     }
 }
 
@@ -92,6 +103,25 @@ impl Admin {
         self
     }
 
+    /// Lets whoever reaches the address switch overload control of the servers shown: everything off at once, or single
+    /// mechanisms off, to observe or on. Default: the address shows and changes nothing.
+    ///
+    /// ```no_run
+    /// # async fn example(server: evenkeel::Server) -> std::io::Result<()> {
+    /// let admin = evenkeel::admin::Admin::new().with_server(server.handle()).with_switches();
+    /// tokio::spawn(admin.serve(tokio::net::TcpListener::bind("127.0.0.1:9901").await?));
+    /// // curl --json '{"all": "off"}' 127.0.0.1:9901/admission
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Nobody is asked who they are, so keep the address on loopback or behind something that asks. Pages of other sites
+    /// are refused: a request says that it is JSON, and one that a browser sent comes from this address itself.
+    pub fn with_switches(mut self) -> Self {
+        self.switches = true;
+        self
+    }
+
     /// Serves until it is dropped, and closes its connections then.
     pub async fn serve(self, listener: TcpListener) -> Infallible {
         let door = Arc::new(Door { admin: self });
@@ -115,13 +145,8 @@ impl Admin {
             .cloned()
             .map(|channel| tokio::spawn(async move { within(channel.snapshot()).await.flatten() }))
             .collect();
-        let servers: Vec<_> = self
-            .servers
-            .iter()
-            .cloned()
-            .map(|server| tokio::spawn(async move { within(server.look()).await }))
-            .collect();
-        let mut state = State::new(self.clock.now().since(self.began));
+        let servers = self.look_at_servers();
+        let mut state = State::new(self.clock.now().since(self.began), self.switches);
         for (channel, asked) in self.channels.iter().zip(channels) {
             match asked.await.ok().flatten() {
                 Some(snapshot) => state.channels.push(state::ChannelState::from(&snapshot)),
@@ -135,14 +160,42 @@ impl Admin {
                 state.clusters.push(state::ClusterState::new(service.clone(), name, &snapshot));
             }
         }
-        for (server, asked) in self.servers.iter().zip(servers) {
-            state.servers.push(match asked.await.ok().flatten() {
-                Some(Some(look)) => state::ServerState::new(&look, server.identities()),
-                Some(None) => state::ServerState::unknown(Phase::Stopped.as_str()),
-                None => state::ServerState::unknown(state::SILENT),
+        for (server, look) in self.servers.iter().zip(servers.await) {
+            state.servers.push(match look {
+                Ok(look) => state::ServerState::new(&look, server.identities()),
+                Err(phase) => state::ServerState::unknown(phase),
             });
         }
         state
+    }
+
+    /// Every server as it is, or the phase of one that says nothing; they are asked when this is called, not when it is awaited.
+    fn look_at_servers(&self) -> impl Future<Output = Vec<Result<Box<Look>, &'static str>>> + use<> {
+        let ask = |server: Handle| tokio::spawn(async move { within(server.look()).await });
+        let asked: Vec<_> = self.servers.iter().cloned().map(ask).collect();
+        async move {
+            let mut looks = Vec::with_capacity(asked.len());
+            for one in asked {
+                looks.push(match one.await.ok().flatten() {
+                    Some(Some(look)) => Ok(look),
+                    Some(None) => Err(Phase::Stopped.as_str()),
+                    None => Err(state::SILENT),
+                });
+            }
+            looks
+        }
+    }
+
+    async fn switchboard(&self) -> Switchboard {
+        Switchboard::new(self.switches, &self.look_at_servers().await)
+    }
+
+    /// Tells those who are meant, and then looks: a driver does both in this order.
+    async fn switch(&self, switches: &Switches) -> Switchboard {
+        for (server, _) in self.servers.iter().zip(1..).filter(|(_, number)| switches.is_for(*number)) {
+            server.switch(switches.modes.clone());
+        }
+        self.switchboard().await
     }
 }
 
@@ -163,9 +216,10 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 async fn connection(stream: TcpStream, door: Arc<Door>) {
     // One that listens on every address is asked on loopback too. An address that cannot be read is protected.
     let is_loopback = stream.local_addr().map_or(true, |address| address.ip().to_canonical().is_loopback());
+    let caller = Caller { peer: stream.peer_addr().ok(), is_loopback };
     let service = service_fn(move |request: http::Request<Incoming>| {
         let door = Arc::clone(&door);
-        async move { Ok::<_, Infallible>(door.answer(&request, is_loopback).await) }
+        async move { Ok::<_, Infallible>(door.answer(request, caller).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);

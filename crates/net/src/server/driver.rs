@@ -31,6 +31,8 @@ pub(crate) enum Event {
     /// Checked by whoever sends it.
     Configure(Box<ServerConfig>),
     SetAdmission(Mode),
+    /// By the names of [`evenkeel_core::server::Modes`].
+    Switch(Vec<(&'static str, Mode)>),
     Config(oneshot::Sender<ServerConfig>),
     Snapshot(oneshot::Sender<Box<Look>>),
     Readings(oneshot::Sender<Readings>),
@@ -204,6 +206,13 @@ impl Driver {
             Event::SetAdmission(mode) => {
                 let mut config = self.brain.config().clone();
                 config.admission.modes.all = mode;
+                self.configure(now, config);
+            }
+            Event::Switch(switches) => {
+                let mut config = self.brain.config().clone();
+                for (name, mode) in switches {
+                    *config.admission.modes.get_mut(name).expect("names are those of modes") = mode;
+                }
                 self.configure(now, config);
             }
             Event::Config(answer) => drop(answer.send(self.brain.config().clone())),

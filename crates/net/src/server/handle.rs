@@ -65,6 +65,11 @@ impl Handle {
         self.tell(Event::SetAdmission(mode));
     }
 
+    /// Single switches by their names, beside whatever the others are.
+    pub(crate) fn switch(&self, modes: Vec<(&'static str, Mode)>) {
+        self.tell(Event::Switch(modes));
+    }
+
     /// The settings in force; `None` once it has stopped.
     pub async fn config(&self) -> Option<ServerConfig> {
         let (answer, wait) = oneshot::channel();

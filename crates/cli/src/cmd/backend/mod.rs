@@ -96,7 +96,7 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
     let admin = match args.admin {
         None => None,
         Some(address) => {
-            let shown = Admin::new().with_server(server.handle());
+            let shown = Admin::new().with_server(server.handle()).with_switches();
             let shown = next.into_iter().fold(shown, Admin::with_channel);
             Some(show(shown, address, &mut helping).await?)
         }

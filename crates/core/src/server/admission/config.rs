@@ -148,6 +148,43 @@ impl Default for Modes {
 }
 
 impl Modes {
+    /// Each by its name in settings and JSON, the switch for all first, then in the order in which a request meets them.
+    ///
+    /// ```
+    /// let modes = evenkeel_core::server::Modes::default();
+    /// assert_eq!(modes.each()[0], ("all", evenkeel_core::Mode::On));
+    /// ```
+    pub fn each(mut self) -> [(&'static str, Mode); Modes::COUNT] {
+        self.each_mut().map(|(name, mode)| (name, *mode))
+    }
+
+    /// What each may really do: none goes further than the switch for all.
+    pub fn in_force(self) -> [(&'static str, Mode); Modes::COUNT] {
+        self.each().map(|(name, mode)| (name, mode.min(self.all)))
+    }
+
+    /// The one of that name, to be set; `None` where there is none.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Mode> {
+        self.each_mut().into_iter().find(|(known, _)| *known == name).map(|(_, mode)| mode)
+    }
+
+    fn each_mut(&mut self) -> [(&'static str, &mut Mode); Modes::COUNT] {
+        let Modes { all, deadline, quota, cutoff, limit, queue, attempts, degrade, hints } = self;
+        [
+            ("all", all),
+            ("deadline", deadline),
+            ("quota", quota),
+            ("cutoff", cutoff),
+            ("limit", limit),
+            ("queue", queue),
+            ("attempts", attempts),
+            ("degrade", degrade),
+            ("hints", hints),
+        ]
+    }
+
+    const COUNT: usize = 9;
+
     /// Whether any mechanism is at work that learns from tick to tick; deadlines do not.
     pub(crate) fn learn(&self) -> bool {
         let Modes { all, deadline: _, quota, cutoff, limit, queue, attempts, degrade, hints } = *self;

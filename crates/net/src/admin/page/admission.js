@@ -38,11 +38,15 @@ export class AdmissionView {
     this.signals = new Map();
     this.methods = new Map();
     this.customers = new Map();
+    this.part("switch").addEventListener("click", () => this.flip());
   }
 
-  show({ server, number, at }) {
+  show({ server, number, at, canSwitch }) {
     const now = server.admission;
     this.root.dataset.server = number;
+    this.part("switch").hidden = !canSwitch;
+    this.part("switch").dataset.to = now.modes.all === "on" ? "off" : "on";
+    say(this.part("switch"), `Switch everything ${this.part("switch").dataset.to}`);
     say(this.part("title"), `Admission of server ${number}`);
     const held = Object.entries(now.modes).filter(([, mode]) => mode !== "on").map(([name, mode]) => `${name}: ${mode}`);
     say(this.part("modes"), now.modes.all === "on" ? (held.length ? `on, but for ${held.join(", ")}` : "on") : `everything: ${now.modes.all}`);
@@ -62,6 +66,20 @@ export class AdmissionView {
     keep(this.part("customers"), this.customers, named(now.customers), (one) => one.key, () => new SpenderRow("customer"));
     this.part("customers-panel").hidden = now.customers.length === 0;
     this.before = { now, at };
+  }
+
+  /** The switch for all at once; single ones are set with POST /admission. */
+  async flip() {
+    const [all, server] = [this.part("switch").dataset.to, Number(this.root.dataset.server)];
+    const then = { off: "It will let everything in, whatever comes.", on: "Each mechanism goes back to its own setting." };
+    if (!confirm(`Switch overload control of server ${server} ${all}? ${then[all]}`)) return;
+    const body = JSON.stringify({ server, all });
+    try {
+      const answer = await fetch("admission", { method: "POST", headers: { "content-type": "application/json" }, body });
+      if (!answer.ok) throw new Error(await answer.text());
+    } catch (error) {
+      alert(`It was not switched: ${error.message}`);
+    }
   }
 
   showCutoff(now) {

@@ -37,7 +37,7 @@ function show(state) {
   const servers = state.servers.map((server, i) => ({ ...server, key: i + 1 }));
   keep(byId("servers").querySelector("tbody"), page.servers, servers, (item) => item.key, () => new ServerRow());
   byId("servers").classList.toggle("no-datagrams", servers.every((server) => server.datagrams === undefined));
-  const admissions = state.servers.map((server, i) => ({ server, number: i + 1, at: state.uptime_s }));
+  const admissions = state.servers.map((server, i) => ({ server, number: i + 1, at: state.uptime_s, canSwitch: state.switches }));
   const telling = admissions.filter(({ server }) => server.admission);
   keep(byId("admissions"), page.admissions, telling, (item) => item.number, () => new AdmissionView());
   byId("servers").hidden = servers.length === 0;

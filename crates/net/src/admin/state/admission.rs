@@ -2,7 +2,7 @@
 //!
 //! CPU is in normalised seconds, and rates of it in such seconds a second: processors of the reference machine.
 
-use evenkeel_core::server::{AdmissionSnapshot, Modes, Quota, ServerRefusal};
+use evenkeel_core::server::{AdmissionSnapshot, Quota, ServerRefusal};
 use evenkeel_core::{Criticality, Mode};
 use serde::{Serialize, Serializer};
 
@@ -128,7 +128,7 @@ impl AdmissionState {
     pub(crate) fn new(look: &Look, identities: IdentitySnapshot) -> Self {
         let (now, readings) = (&look.server.admission, &look.readings);
         AdmissionState {
-            modes: modes_in_force(look.modes),
+            modes: by_mechanism(look.modes.in_force()),
             cutoff: now.cutoff.value(),
             cutoff_observed: now.cutoff_observed.value(),
             cutoff_signal: now.signal.clone(),
@@ -213,21 +213,8 @@ fn ceilings(quota: Quota) -> Option<ByName<f64>> {
     (!set.is_empty()).then_some(ByName(set))
 }
 
-/// None goes further than the switch for all.
-fn modes_in_force(modes: Modes) -> ByName<&'static str> {
-    let Modes { all, deadline, quota, cutoff, limit, queue, attempts, degrade, hints } = modes;
-    let own = [
-        ("deadline", deadline),
-        ("quota", quota),
-        ("cutoff", cutoff),
-        ("limit", limit),
-        ("queue", queue),
-        ("attempts", attempts),
-        ("degrade", degrade),
-        ("hints", hints),
-    ];
-    let in_force = own.into_iter().map(|(name, mode): (_, Mode)| (name, mode.min(all).as_str()));
-    ByName(std::iter::once(("all", all.as_str())).chain(in_force).collect())
+pub(crate) fn by_mechanism<const N: usize>(modes: [(&'static str, Mode); N]) -> ByName<&'static str> {
+    ByName(modes.into_iter().map(|(name, mode)| (name, mode.as_str())).collect())
 }
 
 fn left_out(readings: &Readings) -> Vec<LeftOut> {

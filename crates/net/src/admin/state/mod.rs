@@ -13,7 +13,7 @@ use evenkeel_core::LoadReport;
 use evenkeel_core::server::Phase;
 use serde::{Serialize, Serializer};
 
-pub(crate) use admission::{AdmissionState, ByName, SpenderState};
+pub(crate) use admission::{AdmissionState, ByName, SpenderState, by_mechanism};
 pub(crate) use channel::{BackendView, ChannelState, Retries, Socket};
 pub(crate) use cluster::ClusterState;
 pub(crate) use server::{DatagramState, PHASES, SILENT, ServerState};
@@ -23,6 +23,8 @@ pub(crate) struct State {
     pub(crate) version: &'static str,
     /// Since the admin address was set up, by the process's own clock: what rates are made over.
     pub(crate) uptime_s: f64,
+    /// Whether mechanisms of overload control may be switched here.
+    pub(crate) switches: bool,
     pub(crate) channels: Vec<ChannelState>,
     pub(crate) servers: Vec<ServerState>,
     /// Of services in several clusters, nearest first.
@@ -55,10 +57,11 @@ impl Serialize for Counts {
 }
 
 impl State {
-    pub(crate) fn new(uptime: Duration) -> Self {
+    pub(crate) fn new(uptime: Duration, switches: bool) -> Self {
         State {
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: seconds(uptime),
+            switches,
             channels: Vec::new(),
             servers: Vec::new(),
             clusters: Vec::new(),
