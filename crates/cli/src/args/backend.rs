@@ -9,7 +9,7 @@ use evenkeel_core::Mode;
 use evenkeel_core::server::Quota;
 
 use super::signals::{SignalArg, bytes, signal};
-use super::values::{address, mode, number, peer, quota, quota_cpu, ratio, seed, trusted, whole_number};
+use super::values::{address, default_quota, mechanism, mode, number, peer, quota, ratio, seed, trusted, whole_number};
 
 /// Run a service to try things on: it works, waits, answers or fails as asked
 ///
@@ -58,19 +58,29 @@ pub(crate) struct BackendArgs {
     #[arg(long, value_name = "MODE", value_parser = mode, default_value_t = Mode::On)]
     pub(crate) admission: Mode,
 
+    /// The same for one mechanism, as in limit=on: deadline, quota, cutoff, limit, queue, attempts, degrade and hints; none goes
+    /// further than --admission; may be repeated [default: limit=observe, the others on]
+    #[arg(long = "mode", value_name = "NAME=MODE", value_parser = mechanism)]
+    pub(crate) modes: Vec<(&'static str, Mode)>,
+
+    /// How fast this machine is beside the reference machine, as evenkeel calibrate prints it: CPU that requests cost is
+    /// multiplied by it
+    #[arg(long, value_name = "FACTOR", value_parser = cpu_factor, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(crate) cpu_factor: f64,
+
     /// From where a signal of the machine refuses each criticality, the least first, as in memory=0.5,0.6,0.7,0.8, or off: cpu,
     /// memory and throttled are shares, load is handlers for each processor, delay seconds; may be repeated
     #[arg(long = "signal", value_name = "NAME=FROM", value_parser = signal)]
     pub(crate) signals: Vec<SignalArg>,
 
-    /// CPU seconds in a second that a customer may use while there is not enough for all, and how much of it a criticality, as
-    /// in mail=0.5,sheddable=0.1; may be repeated
+    /// CPU seconds in a second that a customer may use while there is not enough for all, or always if hard, and how much of
+    /// it a criticality, as in mail=0.5,sheddable=0.1,hard; may be repeated
     #[arg(long = "quota", value_name = "NAME=CPU", value_parser = quota)]
     pub(crate) quotas: Vec<(String, Quota)>,
 
     /// The same for each customer that has no --quota [default: no limit]
-    #[arg(long, value_name = "CPU", value_parser = quota_cpu, allow_negative_numbers = true)]
-    pub(crate) default_quota: Option<f64>,
+    #[arg(long, value_name = "CPU", value_parser = default_quota, allow_negative_numbers = true)]
+    pub(crate) default_quota: Option<Quota>,
 
     /// Who may say which customer a request is for: nobody, everyone, or a list as in loopback,10.0.0.0/8,fd00::/8
     #[arg(long, value_name = "WHO", value_parser = trusted, default_value = "loopback")]
@@ -118,6 +128,10 @@ fn speed(text: &str) -> Result<f64, String> {
     number(text, 0.01, 100.0)
 }
 
+fn cpu_factor(text: &str) -> Result<f64, String> {
+    number(text, 0.01, 100.0)
+}
+
 fn start_up(text: &str) -> Result<f64, String> {
     number(text, 0.0, 3600.0)
 }
@@ -128,8 +142,9 @@ Examples:
   evenkeel backend --listen 127.0.0.1:50052 --speed 0.5 --admin 127.0.0.1:9901
   evenkeel backend --listen 127.0.0.1:0 --virtual-cores 4 --json
   evenkeel backend --admission observe
+  evenkeel backend --mode limit=on --mode quota=observe --cpu-factor 1.3
   evenkeel backend --memory-limit 64MiB --signal memory=0.5,0.6,0.7,0.8
-  evenkeel backend --quota mail=0.5,sheddable=0.1 --default-quota 0.1
+  evenkeel backend --quota mail=0.5,sheddable=0.1 --default-quota 0.1,hard
   evenkeel backend --listen 0.0.0.0:50051 --trust-customers loopback,10.1.0.0/16
   evenkeel backend --listen 127.0.0.1:50050 --next 127.0.0.1:50051
   evenkeel backend --can-degrade

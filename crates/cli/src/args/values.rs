@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use evenkeel::server::Trusted;
 use evenkeel::wire::headers::is_customer;
-use evenkeel_core::server::Quota;
+use evenkeel_core::server::{Modes, Quota};
 use evenkeel_core::{Criticality, InvalidConfig, Mode, PolicyName};
 
 pub(super) fn whole_number<N>(text: &str, least: N, most: N) -> Result<N, String>
@@ -59,34 +59,62 @@ pub(super) fn mode(text: &str) -> Result<Mode, String> {
     named.map_err(|_| format!("use one of {}", Mode::ALL.map(Mode::as_str).join(", ")))
 }
 
-/// CPU seconds in a second.
-pub(super) fn quota_cpu(text: &str) -> Result<f64, String> {
-    number(text, QUOTA_LEAST, 1024.0)
+/// One mechanism of overload control and how far it may go. The switch for all is an option of its own.
+pub(super) fn mechanism(text: &str) -> Result<(&'static str, Mode), String> {
+    let (name, said) = text.split_once('=').unwrap_or((text, ""));
+    let known = Modes::default().each().map(|(known, _)| known).into_iter().filter(|known| *known != ALL);
+    let Some(found) = known.clone().find(|known| *known == name.to_ascii_lowercase()) else {
+        let hint = if name.eq_ignore_ascii_case(ALL) { "; --admission is for all" } else { "" };
+        let names = known.collect::<Vec<_>>().join(", ");
+        return Err(format!("{name:?} is no mechanism: use one of {names}, as in limit=on{hint}"));
+    };
+    Ok((found, mode(said).map_err(|fault| format!("{fault} after {found}="))?))
 }
 
-/// Of a customer: all it may use, then ceilings of criticalities.
+/// What a customer without a quota of its own may use.
+pub(super) fn default_quota(text: &str) -> Result<Quota, String> {
+    let (cpu, parts) = text.split_once(',').map_or((text, None), |(cpu, parts)| (cpu, Some(parts)));
+    quota_of(number(cpu, QUOTA_LEAST, QUOTA_MOST)?, parts, "each", "0.5")
+}
+
+/// Of a customer: all it may use, then ceilings of criticalities, and whether it is hard.
 pub(super) fn quota(text: &str) -> Result<(String, Quota), String> {
-    let mut parts = text.split(',');
+    let (first, parts) = text.split_once(',').map_or((text, None), |(first, parts)| (first, Some(parts)));
     // A name may have the sign in it, a number cannot.
-    let (name, cpu) = parts.next().and_then(|part| part.rsplit_once('=')).unwrap_or_default();
+    let (name, cpu) = first.rsplit_once('=').unwrap_or_default();
     if name.is_empty() {
         return Err("write a customer, = and CPU seconds in a second, as in mail=0.5".to_owned());
     }
     let name = customer(name)?;
-    let mut quota = Quota::of_cpu(quota_cpu(cpu).map_err(|fault| format!("{fault} after {name}="))?);
-    for part in parts {
+    let cpu = number(cpu, QUOTA_LEAST, QUOTA_MOST).map_err(|fault| format!("{fault} after {name}="))?;
+    let quota = quota_of(cpu, parts, &name, "mail=0.5")?;
+    Ok((name, quota))
+}
+
+/// What follows the first comma, if one does.
+fn quota_of(cpu: f64, parts: Option<&str>, whose: &str, example: &str) -> Result<Quota, String> {
+    let mut quota = Quota::of_cpu(cpu);
+    for part in parts.into_iter().flat_map(|parts| parts.split(',')) {
         if part.is_empty() {
-            return Err("after a comma write a criticality and its part, as in mail=0.5,sheddable=0.1".to_owned());
+            return Err(format!(
+                "after a comma write a criticality and its part, or hard, as in {example},sheddable=0.1,hard"
+            ));
         }
         let (class, cpu) = part.split_once('=').unwrap_or((part, ""));
-        let level = criticality(class).map_err(|fault| format!("{class:?} is no criticality: {fault}"))?;
-        let ceiling = number(cpu, QUOTA_LEAST, quota.cpu)
-            .map_err(|fault| format!("{fault} after {class}=: it is part of what {name} may use"))?;
-        if quota.by_criticality[level.index()].replace(ceiling).is_some() {
+        let is_twice = if part.eq_ignore_ascii_case(HARD) {
+            std::mem::replace(&mut quota.hard, true)
+        } else {
+            let level =
+                criticality(class).map_err(|fault| format!("{class:?} is no criticality: {fault}; or {HARD}"))?;
+            let ceiling = number(cpu, QUOTA_LEAST, quota.cpu)
+                .map_err(|fault| format!("{fault} after {class}=: it is part of what {whose} may use"))?;
+            quota.by_criticality[level.index()].replace(ceiling).is_some()
+        };
+        if is_twice {
             return Err(format!("{class} is given twice: keep one of them"));
         }
     }
-    Ok((name, quota))
+    Ok(quota)
 }
 
 /// A name that fits a header.
@@ -109,6 +137,9 @@ pub(super) fn trusted(text: &str) -> Result<Trusted, String> {
 }
 
 const QUOTA_LEAST: f64 = 0.001;
+const QUOTA_MOST: f64 = 1024.0;
+const HARD: &str = "hard";
+const ALL: &str = "all";
 
 #[cfg(test)]
 mod tests {
@@ -164,8 +195,14 @@ mod tests {
         assert_eq!(quota("mail=0.5,sheddable=0.1,SHEDDABLE-PLUS=0.25"), Ok(("mail".to_owned(), expected)));
         for (text, fault) in [
             ("mail=0.5,urgent=0.1", "\"urgent\" is no criticality: use one of SHEDDABLE, "),
-            ("mail=0.5,", "after a comma write a criticality and its part, as in mail=0.5,sheddable=0.1"),
-            ("mail=0.5,,sheddable=0.1", "after a comma write a criticality and its part, "),
+            ("mail=0.5,", "after a comma write a criticality and its part, or hard, as in mail=0.5,sheddable=0.1,hard"),
+            ("mail=0.5,hard,hard", "hard is given twice: keep one of them"),
+            ("mail=0.5,hard=1", "\"hard\" is no criticality: use one of SHEDDABLE, "),
+            (
+                "mail=0.5,soft",
+                "\"soft\" is no criticality: use one of SHEDDABLE, SHEDDABLE_PLUS, CRITICAL, CRITICAL_PLUS; or hard",
+            ),
+            ("mail=0.5,,sheddable=0.1", "after a comma write a criticality and its part, or hard, "),
             ("mail=0.5,=0.1", "\"\" is no criticality: use one of SHEDDABLE, "),
             ("mail=0.5, sheddable=0.1", "\" sheddable\" is no criticality: "),
             (
@@ -177,6 +214,37 @@ mod tests {
         ] {
             let told = quota(text).unwrap_err();
             assert!(told.starts_with(fault), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn quotas_may_be_hard_also_for_whoever_has_none_of_its_own() {
+        let hard = |cpu, by_criticality| Quota { by_criticality, hard: true, ..Quota::of_cpu(cpu) };
+        assert_eq!(quota("mail=0.5,hard"), Ok(("mail".to_owned(), hard(0.5, [None; 4]))));
+        assert_eq!(default_quota("0.4,sheddable=0.1,Hard"), Ok(hard(0.4, [Some(0.1), None, None, None])));
+        assert_eq!(default_quota("0.4"), Ok(Quota::of_cpu(0.4)));
+        for (text, fault) in [
+            ("", "write a number from 0.001 to 1024"),
+            ("mail=0.5", "write a number from 0.001 to 1024"),
+            ("0.4,", "after a comma write a criticality and its part, or hard, as in 0.5,sheddable=0.1,hard"),
+            ("0.4,critical=1", "write a number from 0.001 to 0.4 after critical=: it is part of what each may use"),
+        ] {
+            assert_eq!(default_quota(text).unwrap_err(), fault, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_mechanism_has_a_mode() {
+        assert_eq!(mechanism("limit=on"), Ok(("limit", Mode::On)));
+        assert_eq!(mechanism("Quota=Observe"), Ok(("quota", Mode::Observe)));
+        let names = "deadline, quota, cutoff, limit, queue, attempts, degrade, hints";
+        for (text, name) in [("", ""), ("speed=on", "speed"), ("=on", "")] {
+            let fault = format!("{name:?} is no mechanism: use one of {names}, as in limit=on");
+            assert_eq!(mechanism(text).unwrap_err(), fault, "{text:?}");
+        }
+        assert!(mechanism("all=off").unwrap_err().ends_with("as in limit=on; --admission is for all"));
+        for text in ["limit", "limit=", "limit=maybe"] {
+            assert_eq!(mechanism(text).unwrap_err(), "use one of off, observe, on after limit=", "{text:?}");
         }
     }
 

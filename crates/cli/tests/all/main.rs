@@ -5,6 +5,7 @@
 mod support;
 
 mod backend;
+mod backend_admission;
 mod calibrate;
 mod call;
 mod commands;

@@ -17,14 +17,15 @@ use evenkeel::client::{Fixed, Tcp};
 use evenkeel::clock::Clock;
 use evenkeel::server::{Handle, Secret};
 use evenkeel::{Channel, ChannelConfig};
-use evenkeel_core::server::Quota;
-use evenkeel_core::{Rng, ServerConfig};
+use evenkeel_core::server::Modes;
+use evenkeel_core::{Mode, Rng, ServerConfig};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::args::BackendArgs;
 use crate::cmd::{bind, runtime_for_work, show, unlike};
+use crate::draw::error_text;
 use crate::failure::Failure;
 use crate::signals::{Interrupts, Terminations};
 use crate::work::{DESCRIPTORS, DemoServer};
@@ -74,6 +75,7 @@ async fn serve(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failure> 
     });
     let server = evenkeel::Server::new()
         .with_config(config)
+        .with_cpu_factor(args.cpu_factor)
         .trust_customers_of(args.trust_customers.clone())
         .with_health_service(SERVICE)
         .without_signals()
@@ -115,9 +117,10 @@ fn config(args: &BackendArgs) -> Result<ServerConfig, Failure> {
         return Err(Failure::Usage(format!("--quota {twice} is given twice: keep one of them")));
     }
     let mut config = ServerConfig::default();
-    config.admission.modes.all = args.admission;
-    config.admission.quotas.default = args.default_quota.map(Quota::of_cpu);
+    config.admission.modes = modes(args)?;
+    config.admission.quotas.default = args.default_quota;
     config.admission.quotas.customers.clone_from(&args.quotas);
+    check_quotas(args, config.admission.modes)?;
     let mut set = BTreeSet::new();
     for signal in &args.signals {
         let name = signal.apply(&mut config.admission.signals);
@@ -130,6 +133,46 @@ fn config(args: &BackendArgs) -> Result<ServerConfig, Failure> {
         Failure::Usage(format!("{option}{error}"))
     })?;
     Ok(config)
+}
+
+fn modes(args: &BackendArgs) -> Result<Modes, Failure> {
+    let (mut modes, mut known) = (Modes::default(), BTreeSet::new());
+    modes.all = args.admission;
+    for (name, mode) in &args.modes {
+        if !known.insert(name) {
+            return Err(Failure::Usage(format!("--mode {name} is given twice: keep one of them")));
+        }
+        if let Some(own) = modes.get_mut(name) {
+            *own = *mode;
+        }
+    }
+    Ok(modes)
+}
+
+/// Quotas that would be minded by nobody are refused; where they can be switched on later, that is said.
+fn check_quotas(args: &BackendArgs, modes: Modes) -> Result<(), Failure> {
+    let option = match (args.quotas.first(), args.default_quota) {
+        (Some(_), _) => "--quota",
+        (None, Some(_)) => "--default-quota",
+        (None, None) => return Ok(()),
+    };
+    if args.virtual_cores.is_some() {
+        let why = "quotas are of CPU, and requests on virtual processors use none: leave one of the two out";
+        return Err(Failure::Usage(format!("{option} has no effect with --virtual-cores: {why}")));
+    }
+    let off = match modes {
+        Modes { all: Mode::Off, .. } => "--admission off",
+        Modes { quota: Mode::Off, .. } => "--mode quota=off",
+        _ => return Ok(()),
+    };
+    if args.admin.is_none() {
+        let fix = "leave one of the two out, or give it --admin, where it can be switched on";
+        return Err(Failure::Usage(format!("{option} has no effect with {off}: {fix}")));
+    }
+    let note = format!("note: {option} has no effect with {off} until that is switched on at --admin: POST /admission");
+    // Without a stderr nobody waits for the line.
+    drop(write!(std::io::stderr(), "{}", error_text(&note)));
+    Ok(())
 }
 
 /// The next layer, if there is one; it may come up later.
