@@ -12,6 +12,7 @@ mod support;
 
 mod admin;
 mod admin_admission;
+mod admin_state;
 mod admin_switches;
 mod axum_server;
 mod bodies;
