@@ -423,9 +423,15 @@ impl Gate {
         self.rules.degrade()
     }
 
-    /// What a request of this method costs, on average; `None` before one has ended.
+    /// What a whole answer of this method costs, on average; `None` before one has ended.
     pub fn cost_of(&self, method: MethodId) -> Option<Duration> {
         self.costs.of(method)
+    }
+
+    /// What answers of this method cost at the level that is asked for now, on average; `None` where that is none, or no answer
+    /// of it was made cheaper. 0 is for all methods.
+    pub fn degraded_cost_of(&self, method: MethodId) -> Option<Duration> {
+        self.costs.at_level(method, self.rules.degrade())
     }
 
     /// What to tell this client with an answer, where it has not heard it already.

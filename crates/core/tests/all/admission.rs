@@ -242,14 +242,22 @@ fn cheaper_answers_stay_cheaper_until_whole_ones_fit_again() {
 
     let (now, whole) = serve(&mut server, now, 20, MS * 16 / 5, cost);
     assert_eq!(server.gate().degrade(), 3);
-    let demand = server.snapshot(now).admission.demand.unwrap()[2];
+    let seen = server.snapshot(now).admission;
+    let demand = seen.demand.unwrap()[2];
     assert!((1.1..1.4).contains(&demand), "{demand}");
+    assert_eq!(
+        (seen.cost, seen.cost_degraded),
+        (Some(4 * MS), Some(MS)),
+        "of whole answers and of those that are given"
+    );
+    assert_eq!(server.gate().degraded_cost_of(MethodId(1)), Some(MS));
     // One in 128 of 6,250, five standard deviations of a binomial about that.
     assert!((14..=84).contains(&whole), "{whole} were asked for in full");
 
     // Half of that fits.
-    let (_, whole) = serve(&mut server, now, 10, MS * 32 / 5, cost);
+    let (now, whole) = serve(&mut server, now, 10, MS * 32 / 5, cost);
     assert!(server.gate().degrade() == 0 && whole > 500, "{whole}");
+    assert_eq!(server.snapshot(now).admission.cost_degraded, None, "none is made cheaper any more");
 }
 
 #[test]

@@ -34,8 +34,10 @@ pub(crate) struct Spender {
     pub(crate) spent: Spent,
     /// Of all CPU that requests cost.
     pub(crate) share: f64,
-    /// What one costs, of late.
+    /// What one costs, of late: of methods a whole answer.
     pub(crate) mean: Option<Duration>,
+    /// Of methods, what an answer costs at the level that is asked for now, if one is.
+    pub(crate) degraded_mean: Option<Duration>,
     /// For its quota; nothing for methods, which have none.
     pub(crate) refused: Option<u64>,
     pub(crate) quota: Option<Quota>,
@@ -48,7 +50,9 @@ impl Spender {
         dearest(methods.tally(), methods.tally().total().cpu, |number, spent| {
             // The mean at 0 is that of all methods.
             let of_late = gate.cost_of(MethodId(number as u16)).filter(|_| number > 0);
-            (names.get(number.wrapping_sub(1)).cloned(), of_late.or_else(|| mean(spent)), None)
+            let degraded = gate.degraded_cost_of(MethodId(number as u16)).filter(|_| number > 0);
+            let name = names.get(number.wrapping_sub(1)).cloned();
+            Details { name, mean: of_late.or_else(|| mean(spent)), degraded_mean: degraded, quota: None }
         })
     }
 
@@ -63,7 +67,8 @@ impl Spender {
         let mut listed = dearest(customers.tally(), all, |row, spent| {
             let name = Customers::name_of(names, row);
             let own = quotas.customers.iter().find(|(one, _)| Some(one.as_str()) == name).map(|(_, quota)| *quota);
-            (name.map(str::to_owned), mean(spent), own.or(quotas.default))
+            let quota = own.or(quotas.default);
+            Details { name: name.map(str::to_owned), mean: mean(spent), degraded_mean: None, quota }
         });
         for one in &mut listed {
             one.refused = Some(one.spent.refused);
@@ -72,14 +77,20 @@ impl Spender {
     }
 }
 
-type Details = (Option<String>, Option<Duration>, Option<Quota>);
+/// What a tally does not know.
+struct Details {
+    name: Option<String>,
+    mean: Option<Duration>,
+    degraded_mean: Option<Duration>,
+    quota: Option<Quota>,
+}
 
 fn dearest(tally: &Tally, all: Duration, of: impl Fn(usize, Spent) -> Details) -> Vec<Spender> {
     let all = all.as_secs_f64();
     let named = |(number, spent): (usize, Spent)| {
-        let (name, mean, quota) = of(number, spent);
+        let Details { name, mean, degraded_mean, quota } = of(number, spent);
         let share = if all > 0.0 { spent.cpu.as_secs_f64() / all } else { 0.0 };
-        Spender { name, spent, share, mean, quota, refused: None }
+        Spender { name, spent, share, mean, degraded_mean, quota, refused: None }
     };
     tally.dearest(DEAREST).into_iter().map(named).collect()
 }

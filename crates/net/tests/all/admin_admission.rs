@@ -178,6 +178,51 @@ async fn whoever_is_refused_for_its_quota_is_named_and_so_is_nobody() {
     assert!(metrics.contains(&told), "{metrics}");
 }
 
+/// Three milliseconds for a whole answer, and one for one that is cheaper.
+async fn work_less(request: http::Request<hyper::body::Incoming>) -> Result<http::Response<String>, Infallible> {
+    let context = evenkeel::Context::current().unwrap();
+    let is_less = context.degrade() > 0;
+    if is_less {
+        context.mark_degraded(context.degrade());
+    }
+    let path = if is_less { "/less/1000" } else { "/whole/3000" };
+    let (mut head, body) = request.into_parts();
+    head.uri = http::Uri::from_static(path);
+    work(http::Request::from_parts(head, body)).await
+}
+
+#[tokio::test]
+async fn what_cheaper_answers_cost_is_shown_beside_what_whole_ones_do() {
+    let mut config = ServerConfig::default();
+    // A load of a hundredth is enough for the cheapest answers.
+    config.admission.degrade = [0.01; 3];
+    let server = Server::new().without_signals().with_config(config);
+    let (at, admin_at) = (listener().await, listener().await);
+    let (address, admin, handle) = (at.local_addr().unwrap(), admin_at.local_addr().unwrap(), server.handle());
+    tokio::spawn(async move { server.serve(at, service_fn(work_less)).await.unwrap() });
+    tokio::spawn(Admin::new().with_server(handle.clone()).serve(admin_at));
+    let watched = Watched { full: Arc::default(), server: address, admin, handle };
+    watched.ask(request("/export", &[])).await;
+    let before = watched.admission().await;
+    assert!(before["cost"]["mean_s"].is_f64() && before["cost"]["degraded_mean_s"].is_null(), "{before}");
+
+    until("answers are cheaper", async || {
+        watched.ask(request("/export", &[])).await;
+        watched.admission().await["methods"][0]["degraded_mean_s"].is_f64()
+    })
+    .await;
+
+    let now = watched.admission().await;
+    for of in [&now["methods"][0], &now["cost"]] {
+        let [whole, cheaper] = ["mean_s", "degraded_mean_s"].map(|field| of[field].as_f64().unwrap());
+        assert!(whole > 0.002 && cheaper > 0.0 && cheaper < whole, "{of}");
+    }
+    assert!(now["customers"][0]["degraded_mean_s"].is_null(), "{now}");
+    let metrics = watched.look("/metrics").await;
+    let told = "\nevenkeel_server_request_cost_seconds{statistic=\"degraded_mean\"} 0.00";
+    assert!(metrics.contains(told), "{metrics}");
+}
+
 /// The CPU of this process: of those who connect, too, which is as much again.
 #[tokio::test]
 async fn a_storm_of_connections_and_checks_is_load_and_neither_harms_requests_nor_is_charged_to_them() {

@@ -113,9 +113,16 @@ impl Costs {
         self.means.iter().chain(self.degraded.iter().flatten()).for_each(|mean| mean.scale(factor));
     }
 
-    /// The mean of a method and whether anything is known of it, for people.
+    /// The mean of whole answers of a method, for people; `None` where nothing is known of it.
     pub(crate) fn of(&self, method: MethodId) -> Option<Duration> {
         self.means.get(usize::from(method.0))?.get(1).map(Duration::from_nanos)
+    }
+
+    /// The mean of answers of a method at this level, those that stayed whole among them, for people; `None` where none of that
+    /// level was made cheaper.
+    pub(crate) fn at_level(&self, method: MethodId, level: u8) -> Option<Duration> {
+        let means = self.degraded.get(usize::from(level).checked_sub(1)?)?;
+        means.get(usize::from(method.0))?.get(1).map(Duration::from_nanos)
     }
 
     pub(crate) fn steps(&self) -> impl Iterator<Item = u32> {
@@ -279,6 +286,9 @@ mod tests {
         (0..1_000).for_each(|_| learn(1, Manner { is_degraded: true, ..asked }));
         assert_eq!(costs.price(method, 3), Price { now: 1_000_000, whole });
         assert_eq!(costs.price(method, 1), Price { now: whole, whole }, "no level knows of another");
+        let shown = [0, 1, 3, 4].map(|level| costs.at_level(method, level));
+        assert_eq!(shown, [None, None, Some(Duration::from_millis(1)), None]);
+        assert_eq!(costs.of(method), Some(Duration::from_millis(4)));
         assert_eq!(costs.price(method, 0), Price { now: whole, whole });
 
         // Whole answers have become cheaper meanwhile, as a few of them show.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Governor;
 use crate::server::gate::Gate;
 use crate::server::refusal::ServerRefusal;
-use crate::{Cutoff, Time};
+use crate::{Cutoff, MethodId, Time};
 
 /// Who is let in, and why; arrays of four are by criticality, the least first.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,8 +53,10 @@ pub struct AdmissionSnapshot {
     pub degraded: u64,
     /// What one request in a hundred costs at least.
     pub dearest: Option<Duration>,
-    /// What a request costs, on average.
+    /// What a whole answer costs, on average.
     pub cost: Option<Duration>,
+    /// What answers cost at the level of `degrade`, on average; `None` where that is 0, or none was made cheaper.
+    pub cost_degraded: Option<Duration>,
     /// CPU that handlers used, by criticality.
     pub cpu: [Duration; 4],
     /// Requests that came.
@@ -98,6 +100,7 @@ impl Governor {
             degraded: totals.degraded,
             dearest: self.dearest.quantile(0.99).map(Duration::from_nanos),
             cost: gate.costs().mean().map(Duration::from_nanos),
+            cost_degraded: gate.degraded_cost_of(MethodId::default()),
             cpu: totals.cpu_nanos.map(Duration::from_nanos),
             asked: totals.asked,
             held: totals.held,

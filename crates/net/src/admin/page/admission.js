@@ -120,12 +120,13 @@ export class AdmissionView {
       degrade: `${now.degrade} of 3`,
       degraded: count(now.degraded),
       retries: percent(now.retries) + (now.dont_retry ? ", told not to" : ""),
-      cost: cpu(now.cost.mean_s, " s"),
+      cost: cpu(now.cost.degraded_mean_s ?? now.cost.mean_s, " s"),
       dearest: cpu(now.cost.dearest_s, " s"),
       overhead: cpu(now.cost.overhead_per_request_s, " s"),
     };
     for (const [name, text] of Object.entries(figures)) say(this.part(name), text);
-    this.part("cost").title = `read from ${now.cost.source}; this machine counts as ${now.cost.cpu_factor}`;
+    const whole = known(now.cost.degraded_mean_s) ? `a whole answer costs ${cpu(now.cost.mean_s, " s")}; ` : "";
+    this.part("cost").title = `${whole}read from ${now.cost.source}; this machine counts as ${now.cost.cpu_factor}`;
   }
 
   showReasons(now, at) {

@@ -49,11 +49,11 @@ export class SpenderRow {
     if (kind === "customer") this.refused = this.root.insertBefore(element("td", "number"), this.cells[3]);
   }
 
-  show({ name, requests, cpu_s: all, share, mean_s: mean, quota_cpu: quota, refused_for_quota: refused }) {
+  show({ name, requests, cpu_s: all, share, mean_s: mean, degraded_mean_s: degraded, quota_cpu: quota, refused_for_quota: refused }) {
     // The first segment of `/` is empty.
     say(this.cells[0], known(name) ? name || "/" : `all other ${this.kind}s`);
     this.cells[0].title = this.cells[0].textContent;
-    say(this.cells[1], cpu(mean, " s"));
+    say(this.cells[1], known(degraded) ? `${cpu(degraded, " s")}, whole ${cpu(mean, " s")}` : cpu(mean, " s"));
     say(this.cells[2], count(requests));
     if (this.refused) say(this.refused, count(refused));
     setMeter(this.meter, share);

@@ -95,10 +95,13 @@ pub(super) fn of_costs(text: &mut Text, servers: &Servers<'_>) {
     }
     text.gauge(
         "evenkeel_server_request_cost_seconds",
-        "CPU of a request: the mean, and what one in a hundred exceeds.",
+        "CPU of a request: means of whole and of cheaper answers, and what one in a hundred exceeds.",
     );
     for (labels, now) in told(servers) {
-        for (statistic, cost) in [("mean", now.cost.mean_s), ("dearest", now.cost.dearest_s)] {
+        let cost = &now.cost;
+        for (statistic, cost) in
+            [("mean", cost.mean_s), ("degraded_mean", cost.degraded_mean_s), ("dearest", cost.dearest_s)]
+        {
             if let Some(cost) = cost {
                 text.sample_with(labels, &[("statistic", statistic)], cost);
             }

@@ -79,7 +79,10 @@ pub(crate) struct LeftOut {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct CostState {
+    /// Of whole answers; as a rule those are what is asked for.
     pub(crate) mean_s: Option<f64>,
+    /// Of answers at the level that is asked for now; null where none is made cheaper.
+    pub(crate) degraded_mean_s: Option<f64>,
     /// What one request in a hundred costs at least.
     pub(crate) dearest_s: Option<f64>,
     /// All that handlers used.
@@ -102,8 +105,10 @@ pub(crate) struct SpenderState {
     pub(crate) cpu_s: f64,
     /// Of all CPU that requests cost.
     pub(crate) share: f64,
-    /// Of late for methods, since it began for customers.
+    /// Of whole answers of late for methods, of all since it began for customers.
     pub(crate) mean_s: Option<f64>,
+    /// Of methods, at the level that is asked for now; null where none is made cheaper, and for customers.
+    pub(crate) degraded_mean_s: Option<f64>,
     /// For its quota, and not among `requests`; methods have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused_for_quota: Option<u64>,
@@ -181,6 +186,7 @@ impl CostState {
         let learned = |price: f64| finite(Some(price)).filter(|_| per_request + per_kib > 0.0);
         CostState {
             mean_s: now.cost.map(nanoseconds),
+            degraded_mean_s: now.cost_degraded.map(nanoseconds),
             dearest_s: now.dearest.map(nanoseconds),
             cpu_s: seconds(now.cpu.iter().sum()),
             cpu_by_criticality_s: by_criticality(now.cpu.map(seconds)),
@@ -200,6 +206,7 @@ impl From<&Spender> for SpenderState {
             cpu_s: seconds(spender.spent.cpu),
             share: spender.share,
             mean_s: spender.mean.map(nanoseconds),
+            degraded_mean_s: spender.degraded_mean.map(nanoseconds),
             refused_for_quota: spender.refused,
             quota_cpu: spender.quota.map(|quota| quota.cpu),
             quota_by_criticality_cpu: spender.quota.and_then(ceilings),
