@@ -7,6 +7,8 @@ mod judged;
 mod neighbours;
 #[path = "support/plain.rs"]
 mod plain;
+#[path = "cost/process.rs"]
+mod process;
 mod support;
 
 use std::convert::Infallible;

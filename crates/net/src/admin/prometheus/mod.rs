@@ -19,6 +19,12 @@ pub(crate) fn encode(state: &State) -> String {
     let mut text = Text::default();
     text.gauge("evenkeel_build_info", "What runs; always 1.").sample(&[("version", state.version)], 1.0);
     text.gauge("evenkeel_uptime_seconds", "Since the admin address was set up.").sample(&[], state.uptime_s);
+    text.counter("evenkeel_process_cpu_seconds_total", "CPU that the process has used.");
+    if let Some(cpu) = state.process.cpu_s {
+        text.sample(&[], cpu);
+    }
+    let charged = "CPU of the process that was charged to requests as it was used.";
+    text.counter("evenkeel_process_charged_cpu_seconds_total", charged).sample(&[], state.process.charged_s);
     let channels: Vec<(Labels<'_>, &ChannelState)> = channel_labels(&state.channels);
     channel::of_channels(&mut text, &channels);
     channel::of_observed_policy(&mut text, &channels);

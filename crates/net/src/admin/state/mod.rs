@@ -13,6 +13,8 @@ use evenkeel_core::LoadReport;
 use evenkeel_core::server::Phase;
 use serde::{Serialize, Serializer};
 
+use crate::meter::{Ledger, process_time};
+
 pub(crate) use admission::{AdmissionState, ByName, SpenderState, by_mechanism};
 pub(crate) use channel::{BackendView, ChannelState, Retries, Socket};
 pub(crate) use cluster::ClusterState;
@@ -23,6 +25,7 @@ pub(crate) struct State {
     pub(crate) version: &'static str,
     /// Since the admin address was set up, by the process's own clock: what rates are made over.
     pub(crate) uptime_s: f64,
+    pub(crate) process: Process,
     /// Whether mechanisms of overload control may be switched here.
     pub(crate) switches: bool,
     pub(crate) channels: Vec<ChannelState>,
@@ -31,6 +34,15 @@ pub(crate) struct State {
     pub(crate) clusters: Vec<ClusterState>,
     /// Services whose channel did not answer: nothing else is known of it.
     pub(crate) silent_channels: Vec<String>,
+}
+
+/// CPU of the whole process, in seconds of this machine.
+#[derive(Debug, Serialize)]
+pub(crate) struct Process {
+    /// Null where the system does not tell.
+    pub(crate) cpu_s: Option<f64>,
+    /// Of that, what was charged to requests as it was used. What is spent outside of handlers is spread over them later.
+    pub(crate) charged_s: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,6 +73,7 @@ impl State {
         State {
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: seconds(uptime),
+            process: Process::read(),
             switches,
             channels: Vec::new(),
             servers: Vec::new(),
@@ -78,6 +91,12 @@ impl State {
         let servers = self.servers.iter().zip(1..).filter(|(server, _)| server.phase != Phase::Serving.as_str());
         let servers = servers.map(|(server, number)| format!("server {number}: {}", server.phase));
         channels.chain(silent).chain(servers).collect()
+    }
+}
+
+impl Process {
+    fn read() -> Self {
+        Process { charged_s: seconds(Ledger::read().metered), cpu_s: process_time().map(seconds) }
     }
 }
 
