@@ -119,14 +119,22 @@ impl Arrivals {
     /// From now on there are so many clients; what all of them ask together stays the same.
     pub fn set_clients(&mut self, count: u32) {
         self.clients = count;
+        let is_unequal = self.zipf != 0.0 || self.rare.0 > 0.0;
+        self.weights = is_unequal.then(|| Alias::new((0..count).map(|client| self.weight(client))));
+    }
+
+    /// How much a client asks for, beside the others.
+    pub(crate) fn weight(&self, client: u32) -> f64 {
         let (rare, rarely) = self.rare;
-        let weight = |client: u32| {
-            // Spread over all of them: of a half it is every second.
-            let rare_up_to = |number: u32| (f64::from(number) * rare) as u32;
-            let factor = if rare_up_to(client) > rare_up_to(client - 1) { rarely } else { 1.0 };
-            libm::pow(f64::from(client), -self.zipf) * factor
-        };
-        self.weights = (self.zipf != 0.0 || rare > 0.0).then(|| Alias::new((1..=count).map(weight)));
+        // Spread over all of them: of a half it is every second.
+        let rare_up_to = |number: u32| (f64::from(number) * rare) as u32;
+        let factor = if rare_up_to(client + 1) > rare_up_to(client) { rarely } else { 1.0 };
+        libm::pow(f64::from(client + 1), -self.zipf) * factor
+    }
+
+    /// Requests per second of all together that are expected so many seconds after the start.
+    pub(crate) fn rate_at(&self, seconds: f64) -> f64 {
+        self.rate * rhythm::factor(&self.rhythms, seconds)
     }
 
     /// Mean requests per second of all together, before the rhythm.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_core::Mode;
 use evenkeel_core::client::ClustersConfig;
 use serde::{Deserialize, Serialize};
 
-use super::server::Switch;
 use super::span::Span;
 
 /// Shares by name; what they add up to is the whole.
@@ -212,8 +212,8 @@ pub struct Clusters {
     pub margin: f64,
     /// How often a client decides. Default core's.
     pub period: Span,
-    /// Whether clients that spill do. Default on.
-    pub spill: Switch,
+    /// Whether clients that spill do, and who decides. Default on.
+    pub spill: SpillBy,
 }
 
 /// Which backends a client knows.
@@ -227,6 +227,31 @@ pub enum Reach {
     All,
     /// Those of every cluster, nearest first: the next is used when one is full (B19).
     Spill,
+}
+
+/// How far spilling may go, and who decides which cluster gets how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpillBy {
+    /// Everything stays at home.
+    Off,
+    /// So it does, and clients say what they would do.
+    Observe,
+    /// Each client, by what it hears.
+    #[default]
+    On,
+    /// One who knows what is asked for and what each cluster can do: what clients are compared with.
+    Ideal,
+}
+
+impl From<SpillBy> for Mode {
+    fn from(by: SpillBy) -> Self {
+        match by {
+            SpillBy::Off | SpillBy::Ideal => Mode::Off,
+            SpillBy::Observe => Mode::Observe,
+            SpillBy::On => Mode::On,
+        }
+    }
 }
 
 impl Clusters {
@@ -304,7 +329,7 @@ impl Default for Clusters {
             full: core.full,
             margin: core.margin,
             period: core.period.into(),
-            spill: Switch::On,
+            spill: SpillBy::On,
         }
     }
 }

@@ -24,7 +24,7 @@ mod words;
 
 pub use backends::{Backends, Background, Machine, Neighbours, Readings, Warmup};
 pub use check::SEEDS_MOST;
-pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Others, Reach, Rhythm};
+pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Others, Reach, Rhythm, SpillBy};
 pub(crate) use closest::closest;
 pub use error::BadScenario;
 use evenkeel_core::{ClientConfig, PolicyName, ThrottleConfig};

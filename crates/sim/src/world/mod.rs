@@ -12,6 +12,7 @@ mod datagrams;
 mod event;
 mod faults;
 mod hedging;
+mod ideal;
 mod inversion;
 mod links;
 mod network;

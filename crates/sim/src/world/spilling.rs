@@ -13,7 +13,7 @@ use super::event::{Event, RequestId};
 #[derive(Debug)]
 pub(crate) struct Spilling {
     pub(crate) brain: Spill,
-    shares: Arc<Shares>,
+    pub(super) shares: Arc<Shares>,
     local: SharesLocal,
     rng: Rng,
     /// The part for each cluster, nearest first.
@@ -36,7 +36,7 @@ impl World<'_> {
             let brain = Spill::new(self.time(), scenario.clusters.config(), parts.len(), &mut rng);
             let mut brain = brain.expect("a checked scenario gives possible settings");
             let shares = brain.poll_shares().expect("a new brain has shares");
-            if let Some(at) = brain.poll_timeout() {
+            if let Some(at) = brain.poll_timeout().or_else(|| self.is_ideal().then(|| self.time())) {
                 self.queue.push(at.nanos(), Event::Spill(client));
             }
             let spilling = Spilling { brain, shares, local: SharesLocal::default(), rng, parts };
@@ -46,6 +46,9 @@ impl World<'_> {
 
     /// A client decides which cluster gets how much.
     pub(super) fn on_spill(&mut self, client: u32) {
+        if self.is_ideal() {
+            return self.share_ideally(client);
+        }
         let now = self.time();
         let Some(mut spilling) = self.clients[client as usize].spilling.take() else { return };
         let readings: Vec<Reading> =

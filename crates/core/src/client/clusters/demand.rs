@@ -56,7 +56,9 @@ impl Demand {
         let share = home.share_reported();
         // Answers that fail cost little, and a small part says little of the whole.
         let is_told = share >= SHARE_TOLD && home.failed_share() + home.refused_share() < ERRORS_TOLD;
-        let is_busy = self.processors.is_some() && home.offered_lately().is_some_and(|offered| offered > BUSY);
+        // Also while it works off what came before, and is asked for less than it does.
+        let mut lately = home.offered_lately().into_iter().chain(home.busy_lately());
+        let is_busy = self.processors.is_some() && lately.any(|busy| busy > BUSY);
         if let Some(used) = home.used().filter(|used| is_told && !is_busy && *used > 0.0) {
             let processors = used / share;
             self.processors = Some(processors);
@@ -105,6 +107,27 @@ mod tests {
             let processors = demand.processors().unwrap_or(0.0);
             assert!((processors / expected - 1.0).abs() < 0.05, "{load} {begun}: {processors}");
         }
+    }
+
+    #[test]
+    fn a_cluster_that_works_off_what_waited_says_nothing_though_it_is_asked_for_less() {
+        let (mut demand, mut home, mut now) = (Demand::default(), Memory::new(true), Time::from_secs(1));
+        hold(&mut demand, &mut home, &mut now, 0.5, 10);
+        hold(&mut demand, &mut home, &mut now, 1.0, 10);
+        let there = Reading { usable: 20, wanted: 20, known: 30, processors: Some(4.0), ..Reading::default() };
+        let mut last = Reading { load: Some(1.0), mean: Some(1.0), begun: 5_000, in_flight: 5_000, ..there };
+
+        // Its line becomes shorter: 9 are begun for each 10 that are completed, and all processors are in use.
+        for _ in 0..40 {
+            now = now + PERIOD;
+            (last.begun, last.in_flight) = (last.begun + 90, last.in_flight - 10);
+            home.observe(now, last, 0.6);
+            demand.count(now, 10);
+            demand.learn(&home);
+        }
+
+        let processors = demand.processors().unwrap_or(0.0);
+        assert!((processors / 60.0 - 1.0).abs() < 0.05, "{processors}");
     }
 
     #[test]

@@ -102,18 +102,25 @@ impl Memory {
     /// What is asked of the cluster over what it can do, of late: beyond 1 where more is begun than completed, which
     /// utilization cannot say.
     pub(super) fn offered_lately(&self) -> Option<f64> {
-        let (utilization, waits) = (self.utilization_lately.mean()?, self.waits());
-        let busy = utilization + waits * (1.0 - utilization).max(0.0);
+        let (busy, waits) = (self.busy_lately()?, self.waits());
         // Elsewhere too little is begun to tell.
         let grown = if self.is_home { (self.begun + PRIOR) / (self.completed + PRIOR) } else { 1.0 };
         // Only where work waits is it for want of processors that less is completed than begun.
         Some(busy * (1.0 + waits * (grown.clamp(GROWN_LEAST, GROWN_MOST) - 1.0)) + self.errors())
     }
 
-    /// Whether work waits for processors: 1 where all of them are surely in use.
+    /// Share of its processors in use of late: all of them where work waits.
+    pub(super) fn busy_lately(&self) -> Option<f64> {
+        let utilization = self.utilization_lately.mean()?;
+        Some(utilization + self.waits() * (1.0 - utilization).max(0.0))
+    }
+
+    /// Whether work waits for processors: 1 where all of them are surely in use. A server with a line in front of its handlers
+    /// has nobody ready to run without a processor, however much waits: there it is told by processors that never rest.
     fn waits(&self) -> f64 {
-        let waiting = self.last.backlog.unwrap_or(0.0);
-        ((waiting - WAITING_LEAST) / (BACKLOG_HIGH - WAITING_LEAST)).clamp(0.0, 1.0)
+        let rises = |value: f64, from: f64, to: f64| ((value - from) / (to - from)).clamp(0.0, 1.0);
+        let waiting = rises(self.last.backlog.unwrap_or(0.0), WAITING_LEAST, BACKLOG_HIGH);
+        waiting.max(rises(self.utilization_lately.mean().unwrap_or(0.0), RESTS_LEAST, NEVER_RESTS))
     }
 
     /// What would be asked of it over what it can do, if it got everything: by the mean of reports, and where work waits by
@@ -250,6 +257,9 @@ const BACKLOG_HIGH: f64 = 2.0;
 const BACKLOG_FALLS: f64 = 0.98;
 /// As much as chance leaves waiting at 85 %.
 const WAITING_LEAST: f64 = 0.5;
+/// Utilization of late that all are brought to at most, and one that nobody has without work that waits.
+const RESTS_LEAST: f64 = 0.97;
+const NEVER_RESTS: f64 = 0.99;
 /// What is begun over what is completed: beyond these it is a jolt, no rate.
 const GROWN_LEAST: f64 = 0.5;
 const GROWN_MOST: f64 = 4.0;
@@ -340,16 +350,19 @@ mod tests {
     #[test]
     fn what_is_begun_and_not_completed_says_how_far_it_is_beyond_its_capacity() {
         // 14 are begun for each 10 that are completed: where work waits it is for want of processors, else for something else.
-        for (backlog, least, most) in [(5.0, 1.37, 1.43), (0.2, 0.99, 1.01)] {
+        // A server with a line has nobody without a processor among those who may run: then processors that never rest tell.
+        for (utilization, backlog, least, most) in
+            [(1.0, 5.0, 1.37, 1.43), (1.0, 0.0, 1.37, 1.43), (0.95, 0.2, 0.94, 0.96)]
+        {
             let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
-            let mut last = Reading { backlog: Some(backlog), ..reading(1.0) };
+            let mut last = Reading { backlog: Some(backlog), ..reading(utilization) };
             for _ in 0..40 {
                 (last.begun, last.in_flight) = (last.begun + 140, last.in_flight + 40);
                 memory.observe(now, last, 1.0);
                 now = now + PERIOD;
             }
             let offered = memory.offered_lately().unwrap_or(0.0);
-            assert!((least..=most).contains(&offered), "{backlog}: {offered}");
+            assert!((least..=most).contains(&offered), "{utilization} {backlog}: {offered}");
         }
     }
 

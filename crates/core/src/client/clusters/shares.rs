@@ -12,7 +12,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    pub(super) fn new(shares: impl IntoIterator<Item = f64>) -> Self {
+    /// These, nearest first; beyond [`CLUSTERS_MOST`] there is none. For whoever decides on shares without a
+    /// [`Spill`](super::Spill).
+    pub fn new(shares: impl IntoIterator<Item = f64>) -> Self {
         let mut dealt = Shares { shares: [0.0; CLUSTERS_MOST], count: 0 };
         for (place, share) in dealt.shares.iter_mut().zip(shares) {
             *place = share as f32;
