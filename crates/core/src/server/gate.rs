@@ -88,6 +88,7 @@ pub struct Waiting {
     admission: Admission,
     deadline: Time,
     work: u64,
+    is_entitled: bool,
 }
 
 impl Waiting {
@@ -101,6 +102,11 @@ impl Waiting {
 
     pub(crate) fn criticality(&self) -> Criticality {
         self.admission.criticality
+    }
+
+    /// Whether its customer has a quota and asks for no more than that.
+    pub(crate) fn is_entitled(&self) -> bool {
+        self.is_entitled
     }
 
     /// Nanoseconds of CPU it is expected to cost.
@@ -160,7 +166,9 @@ impl Gate {
         } else {
             shard.beyond_quota[class.index()].fetch_add(work, Ordering::Relaxed);
         }
-        spared |= self.check_quota(now, shard, meta)?;
+        let judged = self.check_quota(now, shard, meta);
+        self.buckets.ask(now, meta.customer, class, work);
+        spared |= judged?;
         spared |= self.check_cutoff(now, shard, meta)?;
         self.check_limit(now, shard, meta)?;
         shard.admitted.fetch_add(1, Ordering::AcqRel);
@@ -176,7 +184,11 @@ impl Gate {
             manner: Manner { is_sample: is_sample(price, meta.lot), ..Manner::default() },
         };
         match self.rules.mode(Mechanism::Queue) {
-            Mode::On if self.must_wait() => Ok(Entry::Wait(Waiting { admission, deadline: meta.deadline, work })),
+            Mode::On if self.must_wait() => {
+                let is_entitled =
+                    self.rules.is_on(Mechanism::Quota) && self.buckets.is_entitled(now, meta.customer, class, reserved);
+                Ok(Entry::Wait(Waiting { admission, deadline: meta.deadline, work, is_entitled }))
+            }
             Mode::Observe if !spared => {
                 self.foresee(now, shard, meta, work);
                 Ok(self.start(now, admission))

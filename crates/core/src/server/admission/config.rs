@@ -97,8 +97,8 @@ pub struct Quota {
     /// How much of that each criticality may use, from the least; at most all of it. Default: all of it.
     pub by_criticality: [Option<f64>; 4],
     /// How long it may use twice as much before that counts. Default: until it has used three quarters of what may wait, and 1 s at most:
-    /// requests of very unequal costs are no reason to refuse a customer that stays within its quota, and one that asks for ten
-    /// times its quota is over it before its burst has filled the line.
+    /// one that asks for ten times its quota is over it before its burst has filled the line. A customer that asks for no more than a soft
+    /// quota, by what its requests cost on average, may be four times as far ahead: then they are dear by chance.
     pub burst: Option<Duration>,
     /// Refused even while there is room. Default false: a limit bites only while capacity is short.
     pub hard: bool,

@@ -40,6 +40,8 @@ struct Class<T> {
     by_deadline: BTreeMap<Key, Entry<T>>,
     /// In order of arrival; some have left since.
     by_arrival: VecDeque<Key>,
+    /// The same of those whose customer asks for more than its quota, or has none: their places are taken first.
+    not_entitled: VecDeque<Key>,
     /// Nanoseconds of CPU.
     work: u64,
 }
@@ -49,7 +51,12 @@ pub(crate) type Verdict<T> = (Entry<T>, Option<ServerRefusal>);
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        let class = || Class { by_deadline: BTreeMap::new(), by_arrival: VecDeque::new(), work: 0 };
+        let class = || Class {
+            by_deadline: BTreeMap::new(),
+            by_arrival: VecDeque::new(),
+            not_entitled: VecDeque::new(),
+            work: 0,
+        };
         Queue { classes: std::array::from_fn(|_| class()), arrivals: 0 }
     }
 }
@@ -58,22 +65,22 @@ impl<T> Class<T> {
     fn take(&mut self, key: Key) -> Option<Entry<T>> {
         let entry = self.by_deadline.remove(&key)?;
         self.work = self.work.saturating_sub(entry.waiting.work());
-        while let Some(first) = self.by_arrival.front()
-            && !self.by_deadline.contains_key(first)
-        {
-            self.by_arrival.pop_front();
+        for line in [&mut self.by_arrival, &mut self.not_entitled] {
+            while let Some(first) = line.front()
+                && !self.by_deadline.contains_key(first)
+            {
+                line.pop_front();
+            }
         }
         Some(entry)
     }
 
     fn newest(&mut self) -> Option<Key> {
-        while let Some(last) = self.by_arrival.back() {
-            if self.by_deadline.contains_key(last) {
-                return Some(*last);
-            }
-            self.by_arrival.pop_back();
-        }
-        None
+        last_there(&mut self.by_arrival, &self.by_deadline)
+    }
+
+    fn newest_not_entitled(&mut self) -> Option<Key> {
+        last_there(&mut self.not_entitled, &self.by_deadline)
     }
 
     fn oldest(&self) -> Option<Key> {
@@ -96,6 +103,17 @@ impl<T> Class<T> {
     }
 }
 
+/// The last one that has not left.
+fn last_there<T>(line: &mut VecDeque<Key>, there: &BTreeMap<Key, Entry<T>>) -> Option<Key> {
+    while let Some(last) = line.back() {
+        if there.contains_key(last) {
+            return Some(*last);
+        }
+        line.pop_back();
+    }
+    None
+}
+
 impl<T> Queue<T> {
     pub(crate) fn push(&mut self, waiting: Waiting, payload: T) -> Place {
         self.arrivals += 1;
@@ -105,6 +123,9 @@ impl<T> Queue<T> {
         let line = &mut self.classes[class];
         line.work += waiting.work();
         line.by_arrival.push_back(key);
+        if !waiting.is_entitled() {
+            line.not_entitled.push_back(key);
+        }
         line.by_deadline.insert(key, Entry { waiting, payload });
         Place { class: class as u8, key }
     }
@@ -147,8 +168,16 @@ impl<T> Queue<T> {
         if rules.started_below(now, criticality) && self.work() < rules.spans().burst.saturating_mul(3) {
             return None;
         }
+        let is_promised_room = self.work() <= rules.spans().burst.saturating_mul(2);
         let line = &mut self.classes[lowest];
-        let key = if cutoff.cuts(criticality) { line.oldest() } else { line.newest() }?;
+        let key = match line.newest_not_entitled() {
+            _ if cutoff.cuts(criticality) => line.oldest(),
+            _ if cutoff != Cutoff::NOTHING => line.newest(),
+            Some(key) => Some(key),
+            // What customers were promised is taken to fit, and has the room of what does.
+            None if is_promised_room => return None,
+            None => line.newest(),
+        }?;
         Some((line.take(key)?, Some(ServerRefusal::QueueFull)))
     }
 
@@ -224,6 +253,7 @@ fn age_most(waiting: &Waiting, rules: &Rules) -> u64 {
     let half = waiting.deadline().since(waiting.arrived()).as_nanos() as u64 / 2;
     let half = if rules.is_on(Mechanism::Deadline) { half } else { u64::MAX };
     match (cutoff.bits(), cutoff.cuts(class), rules.is_over(class)) {
+        (0, ..) if waiting.is_entitled() => u64::MAX,
         (0, _, true) if rules.is_too_much() => patience.min(half),
         (0, _, true) => half,
         (0, ..) | (_, false, false) => u64::MAX,
@@ -234,10 +264,42 @@ fn age_most(waiting: &Waiting, rules: &Rules) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::RequestMeta;
-    use crate::server::admission::config::Modes;
+    use crate::server::admission::config::{Modes, Quota};
+    use crate::server::admission::line::Line;
     use crate::server::admission::shadow::{Fate, Shadow};
+    use crate::server::gate::{self, Gate, GateLocal};
+    use crate::{CustomerId, RequestMeta, Rng};
+
+    #[test]
+    fn a_line_that_is_too_long_is_left_first_by_those_who_ask_for_more_than_their_quota() {
+        let (now, gate) = (Time::from_secs(1), Arc::new(Gate::default()));
+        let (loud, quiet) = (CustomerId(1), CustomerId(2));
+        // Nothing is known of costs: each is taken for 1 ms.
+        gate.buckets().set(loud, Some(Quota::of_cpu(0.001)));
+        gate.buckets().set(quiet, Some(Quota::of_cpu(0.5)));
+        gate.rules().set_slots(1);
+        gate.rules().set_over([true; 4]);
+        gate.rules().set_spans(Spans { age: u64::MAX, cut: u64::MAX, burst: 8_000_000, patience: u64::MAX });
+        let (mut line, mut local, mut rng) = (Line::new(gate.clone()), GateLocal::default(), Rng::from_seed(7));
+        let mut refused = |customer| {
+            let meta = RequestMeta { customer, deadline: now + Duration::from_secs(1), ..RequestMeta::default() };
+            if let Ok(gate::Entry::Wait(waiting)) = gate.admit(&mut local, now, &meta, &mut rng) {
+                line.enter(waiting, customer);
+            }
+            line.next(now).map(|called| (called.payload, called.verdict.map(drop).map_err(|refused| refused.reason)))
+        };
+        // One runs, three wait, and from then on capacity is short.
+        assert_eq!((0..20).find_map(|_| refused(loud)), None);
+
+        let victims: Vec<_> = (0..16).filter_map(|_| refused(quiet)).collect();
+        let more: Vec<_> = (0..2).filter_map(|_| refused(quiet)).collect();
+
+        assert_eq!(victims, [(loud, Err(ServerRefusal::QueueFull)); 3]);
+        assert_eq!(more, [(quiet, Err(ServerRefusal::QueueFull)); 2], "twice as much as a burst, and no more");
+    }
 
     #[test]
     fn the_line_that_is_only_reckoned_with_has_the_same_order() {
