@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::meter::{self, Factor, Metered, Poller};
-use crate::wire::headers;
+use crate::wire::headers::{self, Behind};
 
 /// What is known of a request, and what the calls it causes inherit. What is `None` was not said.
 ///
@@ -126,12 +126,12 @@ impl Context {
 
     /// Somebody downstream said that trying again makes it worse: our own caller is to hear it too.
     pub fn remember_dont_retry(&self) {
-        remember_dont_retry(self.request.as_deref());
+        remember_behind(self.request.as_deref(), Behind::TooMuch);
     }
 
-    /// Whether a call made on behalf of this request was told not to retry.
+    /// Whether a call made on behalf of this request was told not to retry, or failed and was tried again in vain.
     pub fn dont_retry(&self) -> bool {
-        self.request.as_ref().is_some_and(|task| task.request().dont_retry.load(Ordering::Relaxed))
+        self.request.as_ref().is_some_and(|task| task.request().behind().is_some())
     }
 
     /// CPU time this request has cost so far, with its children and with the caller's own poll, as the reference machine
@@ -176,10 +176,10 @@ impl Context {
     }
 }
 
-/// Somebody said so to a call made for this request, if it was made for one that is being served.
-pub(crate) fn remember_dont_retry(request: Option<&meter::Task>) {
+/// A call made for this request ran into that, if it was made for one that is being served.
+pub(crate) fn remember_behind(request: Option<&meter::Task>, behind: Behind) {
     if let Some(task) = request {
-        task.request().dont_retry.store(true, Ordering::Relaxed);
+        task.request().remember(behind);
     }
 }
 
@@ -293,7 +293,11 @@ impl Resolved {
 
     /// Tells the request being served, if there is one, that a call it made was told not to retry.
     pub fn remember_dont_retry(&self) {
-        remember_dont_retry(self.request.as_deref());
+        self.remember(Behind::TooMuch);
+    }
+
+    pub(crate) fn remember(&self, behind: Behind) {
+        remember_behind(self.request.as_deref(), behind);
     }
 }
 

@@ -249,7 +249,7 @@ impl Dice {
         if self.chance(0.6) {
             let (at, kind) = (self.millis(0, 1_000), FaultKind::Refuse { share: self.between(0.1, 1.0) });
             let lasts = Some(self.millis(100, 900));
-            scenario.faults.push(Fault { at, lasts, backends: "50%".to_owned(), kind });
+            scenario.faults.push(Fault { at, lasts, layer: 0, backends: "50%".to_owned(), kind });
         }
     }
 
@@ -283,7 +283,13 @@ impl Dice {
         if may_resize && self.chance(0.2) {
             let change = self.one_of(&["+1b", "+50%b", "-1b", "+2c", "+100%c"]).to_owned();
             let at = self.moment(duration);
-            faults.push(Fault { at, lasts: None, backends: "0".to_owned(), kind: FaultKind::Resize { change } });
+            faults.push(Fault {
+                at,
+                lasts: None,
+                layer: 0,
+                backends: "0".to_owned(),
+                kind: FaultKind::Resize { change },
+            });
         }
         faults
     }
@@ -312,7 +318,7 @@ impl Dice {
         let (at, lasts) = (self.moment(duration), self.millis(50, 2_000));
         // What would go on beyond the end stays.
         let lasts = (at.get() + lasts.get() <= duration.get()).then_some(lasts);
-        Fault { at, lasts, backends: format!("{first}-{last}"), kind }
+        Fault { at, lasts, layer: 0, backends: format!("{first}-{last}"), kind }
     }
 }
 

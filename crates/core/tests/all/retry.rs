@@ -195,6 +195,44 @@ fn a_request_sent_again_because_it_never_left_is_one_request() {
 }
 
 #[test]
+fn what_its_backend_says_is_no_use_is_not_tried_again_in_any_mode() {
+    for (mode, counted) in [(Mode::On, 1), (Mode::Observe, 1), (Mode::Off, 0)] {
+        let mut settings = settings();
+        settings.retry.mode = mode;
+        let mut fixture = with_room(settings);
+        let mut tries = Tries::default();
+
+        let useless = Fate { repeat: Repeat::Useless, ..fate(Outcome::Failed) };
+        assert_eq!(ask(&mut fixture, &meta(), &mut tries, useless), Err(Stop::DontRetry));
+
+        assert!(Stop::DontRetry.bubbles(Outcome::Failed, &tries), "whoever is above hears it too");
+        let counts = counts(&fixture, NOW);
+        assert_eq!((stopped(&counts, Stop::DontRetry), counts.made, counts.observed), (counted, [0; 3], [0; 3]));
+    }
+}
+
+#[test]
+fn a_layer_is_done_with_a_failure_after_one_retry_or_without_budget() {
+    let mut fixture = with_room(settings());
+    let failed = fate(Outcome::Failed);
+    let unsafe_one = Fate { repeat: Repeat::Unsafe, ..failed };
+    let mut goes_up = |fate: Fate| {
+        let mut tries = Tries::default();
+        loop {
+            if let Err(stop) = fixture.picker.again(NOW, &meta(), &mut tries, &fate, &mut fixture.rng) {
+                return (stop, tries.retries(), stop.bubbles(fate.outcome, &tries));
+            }
+        }
+    };
+
+    assert_eq!(goes_up(unsafe_one), (Stop::Unsafe, 0, false), "nobody here tried it again");
+    for _ in 0..10 {
+        assert_eq!(goes_up(failed), (Stop::Attempts, 2, true));
+    }
+    assert_eq!(goes_up(failed), (Stop::Budget, 0, true), "20 for 200 requests");
+}
+
+#[test]
 fn a_rare_caller_has_one_retry_in_a_window() {
     let mut fixture = Fixture::new(settings(), 3, 1);
     let mut made = 0;
@@ -303,11 +341,22 @@ fn observing_counts_and_changes_nothing_and_off_does_not_look() {
         }
 
         assert_eq!(tries, Tries::default());
-        let counts = counts(&fixture, NOW);
+        let seen = counts(&fixture, NOW);
         assert_eq!(
-            (counts.made, counts.observed[Cause::Overloaded.index()]),
+            (seen.made, seen.observed[Cause::Overloaded.index()]),
             ([0; 3], [0, 5][usize::from(stop == Stop::Observed)])
         );
+
+        // Also where it would not have been tried again: a layer that does nothing is not done with it.
+        let asked = Fate { repeat: Repeat::Unsafe, ..fate(Outcome::Failed) };
+        for last in [asked, fate(Outcome::Failed)] {
+            (0..30).for_each(|_| assert_eq!(ask(&mut fixture, &meta(), &mut tries, last), Err(stop)));
+            assert!(!stop.bubbles(last.outcome, &tries));
+        }
+        let is_observed = u64::from(stop == Stop::Observed);
+        let stops = counts(&fixture, NOW);
+        assert_eq!(stopped(&stops, Stop::Unsafe), 30 * is_observed);
+        assert_eq!(stopped(&stops, Stop::Budget), 15 * is_observed, "20 for 200 requests, five taken before");
     }
 }
 

@@ -17,9 +17,10 @@ use super::link::Lent;
 use super::reports;
 use super::sender::{Answer, AnswerBody};
 use crate::body::BoxError;
-use crate::context::remember_dont_retry;
+use crate::context::remember_behind;
 use crate::meter;
-use crate::wire::{grpc, headers, outcome};
+use crate::wire::headers::{self, Behind};
+use crate::wire::{grpc, outcome};
 
 /// Takes the answer's verdict and report, and counts the request until its body has ended.
 pub(super) fn answered(
@@ -97,7 +98,7 @@ impl Counted {
     fn give_back(&mut self, outcome: Outcome, report: Option<&LoadReport>) {
         if let Some(ticket) = self.ticket.take() {
             if outcome.forbids_retries() {
-                remember_dont_retry(self.serving.as_deref());
+                remember_behind(self.serving.as_deref(), Behind::TooMuch);
             }
             self.shared.published.load().picker.finish(self.shared.clock.now(), ticket, outcome, report);
         }
@@ -193,6 +194,10 @@ impl CountedBody {
             counted.heed(trailers);
         }
         self.verdict = outcome::outcome_of_trailers(trailers).unwrap_or(self.verdict);
+        // Too late to ask core, and whoever asked us is to hear it all the same.
+        if self.verdict == Outcome::Failed && headers::is_failed_behind(trailers) {
+            remember_behind(self.counted.as_ref().and_then(|counted| counted.serving.as_deref()), Behind::Failed);
+        }
         self.is_open = false;
     }
 }

@@ -19,7 +19,7 @@ use super::sending::{Sending, complete_uri, kind_of};
 use super::{Clusters, Published, Shared, local};
 use crate::body::{BoxBody, BoxError};
 use crate::context::{Context, Resolved, resolve};
-use crate::wire::headers;
+use crate::wire::headers::{self, Behind};
 
 type Response = http::Response<CountedBody>;
 
@@ -94,7 +94,7 @@ async fn call(
         };
         let (counted, sender) = match begun {
             Ok(begun) => begun,
-            Err(refusal) => return walk.without_another(before, refusal),
+            Err(refusal) => return walk.without_another(before, &tries, refusal),
         };
         if let Some(held) = counted.held() {
             headers::write_held(request.headers_mut(), held);
@@ -116,7 +116,7 @@ async fn call(
         });
         // Before it waits: the last attempt reads no further, beyond what is kept, nor takes a cluster's turn for nothing.
         let Some(body) = sending.body_again() else {
-            walk.give_up(fate.outcome);
+            walk.give_up(fate.outcome, &tries);
             return end;
         };
         // After one that never left, the driver is about to hear what happened to the connection.
@@ -203,29 +203,26 @@ impl Walk<'_> {
         }
     }
 
-    /// Not sent at all. What this client holds back the service would refuse, and so for whoever asked us (B17).
-    fn refused(&self, refusal: Refusal) -> CallError {
-        if refusal == Refusal::Throttled {
-            self.context.remember_dont_retry();
-        }
-        CallError::Refused(refusal)
-    }
-
-    /// No other backend takes it: what the last attempt gave stands.
+    /// No backend takes it, or no other one: what the last attempt gave stands, if there was any. What this client holds
+    /// back the service would refuse, and so for whoever asked us (B17).
     fn without_another(
         &self,
         before: Option<(Result<Response, CallError>, Outcome)>,
+        tries: &Tries,
         refusal: Refusal,
     ) -> Result<Response, CallError> {
-        let Some((end, outcome)) = before else { return Err(self.refused(refusal)) };
-        self.give_up(outcome);
+        if refusal == Refusal::Throttled {
+            self.context.remember(Behind::TooMuch);
+        }
+        let Some((end, outcome)) = before else { return Err(CallError::Refused(refusal)) };
+        self.give_up(outcome, tries);
         end
     }
 
-    /// What was refused is not tried again here, so it is not to be tried again above (B17).
-    fn give_up(&self, outcome: Outcome) {
-        if outcome == Outcome::Overloaded {
-            self.context.remember_dont_retry();
+    /// It was to be tried again and is not: whether it is to be tried again above (B17) depends on what was before.
+    fn give_up(&self, outcome: Outcome, tries: &Tries) {
+        if tries.bubbles_unmade(outcome) {
+            self.context.remember(behind(outcome));
         }
     }
 
@@ -240,7 +237,12 @@ impl Walk<'_> {
                     // A code that may mean too much of anything says nothing of whether it ran; a pushback does.
                     let is_marked = pushback.is_some() || !headers::is_grpc(answer.headers());
                     let is_refusal = verdict == Outcome::Overloaded && is_marked;
-                    (verdict, if is_refusal { self.sending.repeat_of_refused() } else { self.sending.repeat() })
+                    let repeat = match verdict {
+                        _ if headers::is_failed_behind(answer.headers()) => Repeat::Useless,
+                        _ if is_refusal => self.sending.repeat_of_refused(),
+                        _ => self.sending.repeat(),
+                    };
+                    (verdict, repeat)
                 });
                 Attempt { end: Ok(answer), fate, pushback }
             }
@@ -273,11 +275,16 @@ impl Walk<'_> {
             Ok(wait) => return Some(wait),
             Err(stop) => stop,
         };
-        if stop.bubbles(fate.outcome) {
-            self.context.remember_dont_retry();
+        if stop.bubbles(fate.outcome, tries) {
+            self.context.remember(behind(fate.outcome));
         }
         None
     }
+}
+
+/// What whoever asked us is told that this is.
+fn behind(outcome: Outcome) -> Behind {
+    if outcome == Outcome::Failed { Behind::Failed } else { Behind::TooMuch }
 }
 
 fn is_newest(shared: &Shared, published: &Arc<Published>) -> bool {

@@ -3,13 +3,14 @@
 //! A task counts as running from the wake that makes it runnable to the poll that leaves it waiting for the next one.
 //! All that is shared by the tasks of a request stands in the first one's allocation.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Wake, Waker};
 
 use super::account::Account;
 use super::factor::Factor;
 use super::runners::Runners;
+use crate::wire::headers::Behind;
 
 /// One task, counted while it runs or could.
 #[derive(Debug)]
@@ -30,8 +31,8 @@ enum Whose {
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) account: Account,
-    /// Somebody downstream said that trying again makes it worse.
-    pub(crate) dont_retry: AtomicBool,
+    /// Trying again makes it worse, as somebody downstream said or as was found out there: [`Behind`], or 0.
+    dont_retry: AtomicU8,
     /// How much cheaper the task asks its answer to be, and how much cheaper it is.
     pub(crate) degrade: AtomicU8,
     pub(crate) degraded: AtomicU8,
@@ -39,6 +40,16 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    pub(crate) fn remember(&self, behind: Behind) {
+        self.dont_retry.fetch_max(behind as u8, Ordering::Relaxed);
+    }
+
+    /// The worst that was remembered.
+    pub(crate) fn behind(&self) -> Option<Behind> {
+        let worst = self.dont_retry.load(Ordering::Relaxed);
+        [Behind::Failed, Behind::TooMuch].into_iter().find(|&behind| behind as u8 == worst)
+    }
+
     #[inline]
     pub(super) fn runs(&self) {
         if let Some(runners) = &self.runners {
@@ -59,7 +70,7 @@ impl Task {
     pub fn of_request(runners: Option<Arc<Runners>>, factor: Factor) -> Arc<Self> {
         let request = Request {
             account: Account::new(factor),
-            dont_retry: AtomicBool::new(false),
+            dont_retry: AtomicU8::new(0),
             degrade: AtomicU8::new(0),
             degraded: AtomicU8::new(0),
             runners,

@@ -12,7 +12,8 @@ use super::admitted::Admitted;
 use crate::body::{BoxBody, BoxError};
 use crate::context::InContext;
 use crate::meter;
-use crate::wire::{headers, names, outcome};
+use crate::wire::headers::{self, Behind};
+use crate::wire::{names, outcome};
 
 pin_project! {
     /// The body of an answer: the handler's own, or that of a refusal or of a watch.
@@ -97,12 +98,11 @@ impl<B: Body> ServedBody<B> {
     }
 }
 
-/// Whether an answer with this verdict is to say that trying again makes it worse: somebody behind this task said so to
-/// a call that it made (B17). Whatever the handler made of it, the caller's retry would end there again; what it could
+/// Why an answer with this verdict is to say that trying again makes it worse, if it is: somebody behind this task said so
+/// to a call that it made, or failed it time and again (B17). Whatever the handler made of it, the caller's retry would end there again; what it could
 /// do without is an answer like any other.
-pub(crate) fn passes_on_dont_retry(task: &meter::Task, verdict: Outcome) -> bool {
-    matches!(verdict, Outcome::Failed | Outcome::Overloaded)
-        && task.request().dont_retry.load(std::sync::atomic::Ordering::Relaxed)
+pub(crate) fn passes_on_dont_retry(task: &meter::Task, verdict: Outcome) -> Option<Behind> {
+    task.request().behind().filter(|_| matches!(verdict, Outcome::Failed | Outcome::Overloaded))
 }
 
 fn finish(admitted: &mut Option<Admitted>, outcome: Outcome) {
@@ -150,9 +150,9 @@ where
                         trailers.insert(names::LOAD_METRICS_BIN, report);
                     }
                     let verdict = outcome::outcome_of_trailers(&trailers).unwrap_or(*this.verdict);
-                    if this.admitted.as_ref().is_some_and(|it| *this.is_grpc && passes_on_dont_retry(&it.task, verdict))
-                    {
-                        headers::write_dont_retry(&mut trailers, true);
+                    let admitted = this.admitted.as_ref().filter(|_| *this.is_grpc);
+                    if let Some(behind) = admitted.and_then(|it| passes_on_dont_retry(&it.task, verdict)) {
+                        headers::write_dont_retry(&mut trailers, behind, true);
                     }
                     finish(this.admitted, verdict);
                     Frame::trailers(trailers)

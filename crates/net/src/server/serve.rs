@@ -374,8 +374,8 @@ fn answered_by_handler<B: Body, E>(
     headers::remove_never_ran(response.headers_mut());
     let head = outcome::outcome_of_head(response.status(), response.headers());
     let verdict = outcome::outcome_of(response.status(), response.headers());
-    if head.is_some_and(|verdict| passes_on_dont_retry(&admitted.task, verdict)) {
-        headers::write_dont_retry(response.headers_mut(), of.is_grpc);
+    if let Some(behind) = head.and_then(|verdict| passes_on_dont_retry(&admitted.task, verdict)) {
+        headers::write_dont_retry(response.headers_mut(), behind, of.is_grpc);
     }
     let door = &admitted.door;
     // What a handler passed on from somebody behind it is not about this task.

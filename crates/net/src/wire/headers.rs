@@ -145,9 +145,29 @@ pub fn remove_never_ran(headers: &mut HeaderMap) {
     }
 }
 
-/// Says that trying again makes it worse, in the words of both protocols' clients.
-pub fn write_dont_retry(headers: &mut HeaderMap, is_grpc: bool) {
+/// What a call made for a request ran into, that is not to be tried again by whoever made the request (B17). Of several
+/// the greatest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Behind {
+    /// It failed, and was tried again in vain or could not be for want of budget.
+    Failed = 1,
+    /// It was refused as too much.
+    TooMuch = 2,
+}
+
+/// Whether an error that is not to be tried again is a failure of somebody behind who answers, and no refusal.
+pub fn is_failed_behind(headers: &HeaderMap) -> bool {
+    headers.get(names::DONT_RETRY).is_some_and(|why| why == FAILED)
+}
+
+/// Says that trying again makes it worse, in the words of both protocols' clients; and in ours, where that is no word about load.
+pub fn write_dont_retry(headers: &mut HeaderMap, behind: Behind, is_grpc: bool) {
     headers.insert(names::ENVOY_RATELIMITED, HeaderValue::from_static("true"));
+    match behind {
+        Behind::Failed => headers.insert(names::DONT_RETRY, HeaderValue::from_static(FAILED)),
+        // A handler that passes on the answer of one of its calls may have been refused at another.
+        Behind::TooMuch => headers.remove(names::DONT_RETRY),
+    };
     if is_grpc {
         headers.insert(names::GRPC_RETRY_PUSHBACK_MS, HeaderValue::from_static("-1"));
     }
@@ -362,6 +382,8 @@ fn parse_decimal(text: &[u8]) -> Option<u32> {
     whole.checked_add(parse_number(decimals)? as u32 * 10_u32.pow(places))
 }
 
+/// Why an error is not to be tried again.
+const FAILED: &str = "failed";
 const GRPC_TYPE: &[u8] = b"application/grpc";
 /// What W3C obliges everybody to carry; longer lists may be cut, so nothing is added to them.
 const BAGGAGE_MAX: usize = 8192;

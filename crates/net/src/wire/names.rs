@@ -48,6 +48,9 @@ pub const STATE: HeaderName = HeaderName::from_static("evenkeel-state");
 pub const ADMIT: HeaderName = HeaderName::from_static("evenkeel-admit");
 /// Why a request was refused, with `;local` when the client refused it itself.
 pub const REFUSED: HeaderName = HeaderName::from_static("evenkeel-refused");
+/// On an error that is not to be tried again: `failed` where a call behind this task failed and was tried again from
+/// there, so that nobody takes it for too much load (B17).
+pub const DONT_RETRY: HeaderName = HeaderName::from_static("evenkeel-dont-retry");
 /// On a status that the caller's own channel made: what went wrong, since no backend said so.
 pub const LOCAL: HeaderName = HeaderName::from_static("evenkeel-local");
 /// How much cheaper than asked the answer is (B1).

@@ -18,6 +18,7 @@ pub fn outcome_of(status: StatusCode, headers: &HeaderMap) -> Outcome {
     match status {
         StatusCode::OK if headers::is_grpc(headers) => Outcome::Failed,
         StatusCode::TOO_MANY_REQUESTS => Outcome::OutOfQuota,
+        status if status.is_server_error() && headers::is_failed_behind(headers) => Outcome::Failed,
         // Also on a failure that a handler made of what somebody behind it refused (B17).
         status if status.is_server_error() && headers.contains_key(names::ENVOY_RATELIMITED) => Outcome::DontRetry,
         StatusCode::SERVICE_UNAVAILABLE if asks_to_go_elsewhere(headers) => Outcome::Overloaded,
@@ -41,6 +42,7 @@ pub fn outcome_of_trailers(trailers: &HeaderMap) -> Option<Outcome> {
         Some(1) => Outcome::Cancelled,
         Some(4) => Outcome::Expired,
         Some(8) if dont_retry && is_out_of_quota(trailers) => Outcome::OutOfQuota,
+        Some(2 | 8 | 13 | 14 | 15) if headers::is_failed_behind(trailers) => Outcome::Failed,
         Some(2 | 8 | 13 | 14 | 15) if dont_retry => Outcome::DontRetry,
         Some(8) => Outcome::Overloaded,
         Some(14) if pushback.is_some() => Outcome::Overloaded,
@@ -65,6 +67,7 @@ fn asks_to_go_elsewhere(headers: &HeaderMap) -> bool {
 mod tests {
     use http::HeaderValue;
 
+    use super::headers::Behind;
     use super::*;
 
     fn grpc(code: &'static str, pushback: Option<&'static str>) -> Option<Outcome> {
@@ -98,6 +101,28 @@ mod tests {
             assert_eq!(grpc(code, pushback), Some(expected), "{code} {pushback:?}");
         }
         assert_eq!(outcome_of_trailers(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_failure_that_is_not_to_be_tried_again_is_a_failure_and_no_refusal() {
+        for (behind, expected) in [(Behind::Failed, Outcome::Failed), (Behind::TooMuch, Outcome::DontRetry)] {
+            for code in ["2", "8", "13", "14", "15"] {
+                let mut trailers = HeaderMap::from_iter([(names::GRPC_STATUS, HeaderValue::from_static(code))]);
+                headers::write_dont_retry(&mut trailers, behind, true);
+                assert_eq!(outcome_of_trailers(&trailers), Some(expected), "{code}");
+            }
+            for status in [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE] {
+                let mut headers = HeaderMap::new();
+                headers::write_dont_retry(&mut headers, behind, false);
+                assert_eq!(outcome_of(status, &headers), expected, "{status}");
+                assert_eq!(headers::is_failed_behind(&headers), behind == Behind::Failed);
+                headers::write_dont_retry(&mut headers, Behind::TooMuch, false);
+                assert_eq!(outcome_of(status, &headers), Outcome::DontRetry, "the worse of the two");
+            }
+        }
+        let mut answer = HeaderMap::new();
+        headers::write_dont_retry(&mut answer, Behind::Failed, false);
+        assert_eq!(outcome_of(StatusCode::OK, &answer), Outcome::Served);
     }
 
     #[test]

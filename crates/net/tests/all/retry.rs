@@ -126,6 +126,12 @@ fn grpc() -> http::Request<BoxBody> {
     request
 }
 
+fn safe_grpc() -> http::Request<BoxBody> {
+    let mut request = grpc();
+    request.extensions_mut().insert(Repeat::Safe);
+    request
+}
+
 /// The statuses of so many calls; 0 for none.
 async fn statuses(channel: &mut Channel, count: u32, request: impl Fn() -> http::Request<BoxBody>) -> Vec<u16> {
     let mut statuses = Vec::new();
@@ -392,18 +398,95 @@ async fn a_dont_retry_from_below_survives_the_handler_that_made_an_error_of_it()
 }
 
 #[tokio::test]
-async fn a_handler_that_does_without_answers_as_ever_and_a_failure_below_is_no_verdict() {
-    let (bottom, _) = backend(Does::SaysDont).await;
-    let address = middle(channel_to(bottom, config()).await, did_without).await;
-    let answer = channel_to(address, config()).await.call(hello(Method::GET)).await.unwrap();
-    assert_eq!(outcome(&answer), Outcome::Served);
-    assert!(!answer.headers().contains_key("x-envoy-ratelimited"));
+async fn a_handler_that_does_without_answers_as_ever() {
+    for does in [Does::SaysDont, Does::Fails] {
+        let (bottom, _) = backend(does).await;
+        let address = middle(channel_to(bottom, config()).await, did_without).await;
+        let answer = channel_to(address, config()).await.call(hello(Method::GET)).await.unwrap();
+        assert_eq!(outcome(&answer), Outcome::Served);
+        assert!(!answer.headers().contains_key("x-envoy-ratelimited") && !is_useless(&answer), "{does:?}");
+    }
+}
 
-    let (bottom, _) = backend(Does::Fails).await;
-    let address = middle(channel_to(bottom, config()).await, failed).await;
-    let answer = channel_to(address, config()).await.call(hello(Method::POST)).await.unwrap();
-    assert_eq!(outcome(&answer), Outcome::Failed);
+/// Whether trying again is said to be no use, after a failure.
+fn is_useless(answer: &http::Response<CountedBody>) -> bool {
+    answer.headers().get("evenkeel-dont-retry").is_some_and(|why| why == "failed")
+}
+
+#[tokio::test]
+async fn what_failed_again_or_has_no_budget_is_a_failure_that_the_next_layer_does_not_retry() {
+    for does in [Does::Fails, Does::Resets] {
+        let (bottom, seen) = backend(does).await;
+        let address = middle(channel_to(bottom, config()).await, failed).await;
+        let mut top = channel_to(address, config()).await;
+
+        let answer = top.call(hello(Method::GET)).await.unwrap();
+
+        assert_eq!((answer.status(), outcome(&answer)), (StatusCode::BAD_GATEWAY, Outcome::Failed), "no refusal");
+        assert!(is_useless(&answer) && answer.headers().contains_key("x-envoy-ratelimited"), "{does:?}");
+        answer.into_body().collect().await.unwrap();
+        assert_eq!(seen.lock().unwrap().len(), 3, "{does:?}: the top does not ask again");
+        assert_eq!((counts(&top).await.made, stopped(&counts(&top).await, Stop::DontRetry)), ([0; 3], 1));
+    }
+
+    let mut poor = config();
+    poor.client.retry.share = 0.0;
+    let (bottom, seen) = backend(Does::Fails).await;
+    let address = middle(channel_to(bottom, poor).await, failed_of_grpc).await;
+    let mut top = channel_to(address, config()).await;
+    for (asked, made) in [(2, 1), (3, 1)] {
+        let answer = top.call(safe_grpc()).await.unwrap();
+        assert_eq!(outcome(&answer), Outcome::Failed);
+        assert_eq!(answer.headers()["grpc-retry-pushback-ms"], "-1");
+        assert!(is_useless(&answer));
+        assert_eq!(seen.lock().unwrap().len(), asked, "one in a window, which is {made}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_could_not_try_again_leaves_that_to_its_caller() {
+    let off = |mode| {
+        let mut config = config();
+        config.client.retry.mode = mode;
+        config
+    };
+    for mode in [Mode::Off, Mode::Observe] {
+        for (does, expected) in [(Does::Fails, Outcome::Failed), (Does::Refuses, Outcome::Failed)] {
+            let (bottom, seen) = backend(does).await;
+            let address = middle(channel_to(bottom, off(mode)).await, failed).await;
+            let mut top = channel_to(address, config()).await;
+
+            let answer = top.call(hello(Method::GET)).await.unwrap();
+
+            assert_eq!(outcome(&answer), expected);
+            assert!(!is_useless(&answer) && !answer.headers().contains_key("x-envoy-ratelimited"), "{mode} {does:?}");
+            answer.into_body().collect().await.unwrap();
+            assert_eq!(seen.lock().unwrap().len(), 3, "{mode} {does:?}: the top is the first that retries");
+        }
+    }
+    // It alone reaches nobody.
+    let nobody = Channel::with(config(), Tcp, "service", Fixed::new(Vec::<SocketAddr>::new())).unwrap();
+    let address = middle(nobody, failed).await;
+    let answer = channel_to(address, off(Mode::Off)).await.call(hello(Method::GET)).await.unwrap();
+    assert_eq!((outcome(&answer), is_useless(&answer)), (Outcome::Failed, false));
     drop(answer.into_body().collect().await);
+}
+
+#[tokio::test]
+async fn three_layers_above_a_store_that_fails_at_everything_ask_it_little_more_than_once() {
+    let mut settings = config();
+    settings.client.retry = evenkeel_core::RetryConfig { wait: Duration::from_millis(1), ..Default::default() };
+    let (bottom, seen) = backend(Does::Fails).await;
+    let search = middle(channel_to(bottom, settings.clone()).await, failed).await;
+    let front = middle(channel_to(search, settings.clone()).await, failed).await;
+    let mut top = channel_to(front, settings).await;
+
+    assert_eq!(statuses(&mut top, 300, || hello(Method::GET)).await, [502; 300]);
+
+    // A tenth at the layer above the store and nothing at the others; with a tenth at each of them it were 399.
+    let asked = seen.lock().unwrap().len();
+    assert!((320..=332).contains(&asked), "{asked}");
+    assert_eq!(counts(&top).await.made, [0; 3]);
 }
 
 #[tokio::test]

@@ -68,6 +68,7 @@ fn fair_share(scenario: &Scenario) -> Option<f64> {
         match fault.kind {
             FaultKind::Resize { .. } => return None,
             FaultKind::Policy { .. } => {}
+            _ if fault.layer > 0 => {}
             _ => faulted.extend(selection(&fault.backends, count)?),
         }
     }

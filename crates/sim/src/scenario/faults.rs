@@ -11,7 +11,10 @@ pub struct Fault {
     pub at: Span,
     /// For how long; to the end where it is not given.
     pub lasts: Option<Span>,
-    /// Which backends of the first service: `"0"`, `"0-9"`, `"50%"` (every second), or `"all"`. Default `"0"`.
+    /// Which service: 0 is the first, 1 the layer behind it, as in figures. Default 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub layer: u32,
+    /// Which of its backends: `"0"`, `"0-9"`, `"50%"` (every second), or `"all"`. Default `"0"`.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub backends: String,
     /// What.
@@ -117,6 +120,11 @@ fn first() -> String {
 /// What is not written down is not written back: kinds that are about no backends would refuse it.
 fn is_first(backends: &str) -> bool {
     backends == "0"
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(layer: &u32) -> bool {
+    *layer == 0
 }
 
 fn one() -> f64 {

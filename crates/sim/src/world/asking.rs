@@ -70,10 +70,14 @@ impl World<'_> {
             Err(Refusal::Waking) => return self.wait_for_connection(id),
             Err(refusal) => {
                 let (tries, before) = (request.tries, request.outcome);
+                let is_done = tries > 0 && request.tried.bubbles_unmade(before);
                 if refusal == Refusal::Throttled {
                     self.tally.on_held_back(request);
                     self.note_held_back(id);
-                    self.pass_on_dont_retry(id);
+                    self.pass_on(id, Outcome::DontRetry);
+                }
+                if is_done {
+                    self.pass_on(id, before);
                 }
                 // Whoever has an answer already, if a bad one, gets that.
                 let end = if tries > 0 && before.is_error() { End::of(before) } else { End::Refused };
@@ -101,6 +105,7 @@ impl World<'_> {
         request.link = LinkId { client: request.client, place, epoch: link.epoch };
         request.sent = self.now;
         request.outcome = Outcome::Served;
+        (request.behind, request.is_useless) = (None, false);
         request.held = ticket.held();
         request.ticket = Some(ticket);
         let (link, backend, key, tries) = (request.link, request.backend, request.key, request.tries);

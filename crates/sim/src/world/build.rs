@@ -25,7 +25,7 @@ use super::{ORIGIN, Service, World};
 use crate::admission;
 use crate::baseline::{self, Baseline};
 use crate::model::{Arrivals, Central, Machine, Requests as Methods, exponential, machines};
-use crate::scenario::{Backends, ORACLE, Reach, Scenario, selection};
+use crate::scenario::{Backends, ORACLE, Reach, Scenario};
 
 impl<'a> World<'a> {
     pub(super) fn new(scenario: &'a Scenario, seed: u64) -> Self {
@@ -322,10 +322,9 @@ impl<'a> World<'a> {
         }
         self.queue.push(ORIGIN, Event::Window);
         for (number, fault) in scenario.faults.iter().enumerate() {
-            let from = ORIGIN + fault.at.nanos();
-            let until = fault.lasts.map_or(u64::MAX, |lasts| from + lasts.nanos());
-            let backends = selection(&fault.backends, scenario.backends.count).unwrap_or_default();
-            self.faults.push(FaultState::new(fault.kind.clone(), backends, from, until));
+            let state = FaultState::new(fault, &self.services[fault.layer as usize]);
+            let (from, until) = (state.from, state.until);
+            self.faults.push(state);
             self.queue.push(from, Event::Fault(number as u32));
             if until < u64::MAX {
                 self.queue.push(until, Event::Heal(number as u32));

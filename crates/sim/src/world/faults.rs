@@ -3,19 +3,20 @@
 use evenkeel_core::plan::{Change, Shape};
 use evenkeel_core::{Outcome, PolicyName, Readiness};
 
-use super::World;
 use super::event::{Event, LinkId, Note};
 use super::network::Cut;
 use super::requests::At;
 use super::tally::End;
-use crate::scenario::FaultKind;
+use super::{ORIGIN, Service, World};
+use crate::scenario::{Fault, FaultKind, selection};
 
 /// A fault of the scenario and how far it is.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultState {
     pub(crate) kind: FaultKind,
-    /// Whom it concerns.
+    /// Whom it concerns, and of which service: 0 is the first.
     pub(crate) backends: Vec<u32>,
+    pub(crate) layer: u32,
     /// When it begins and ends.
     pub(crate) from: u64,
     pub(crate) until: u64,
@@ -25,8 +26,13 @@ pub(crate) struct FaultState {
 }
 
 impl FaultState {
-    pub(crate) fn new(kind: FaultKind, backends: Vec<u32>, from: u64, until: u64) -> Self {
-        FaultState { kind, backends, from, until, next: 0, restarted: 0 }
+    /// Of a scenario's fault and the tasks of the service that it is about.
+    pub(crate) fn new(fault: &Fault, service: &Service) -> Self {
+        let from = ORIGIN + fault.at.nanos();
+        let until = fault.lasts.map_or(u64::MAX, |lasts| from + lasts.nanos());
+        let chosen = selection(&fault.backends, service.count).unwrap_or_default();
+        let backends = chosen.into_iter().map(|place| service.first + place).collect();
+        FaultState { kind: fault.kind.clone(), backends, layer: fault.layer, from, until, next: 0, restarted: 0 }
     }
 }
 

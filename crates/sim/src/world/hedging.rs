@@ -66,7 +66,7 @@ impl World<'_> {
     fn on_twin_ended(&mut self, first: RequestId, twin: RequestId, outcome: Outcome) {
         let Some(ended) = self.requests.get_mut(twin) else { return };
         ended.wanted = false;
-        let worked = ended.worked;
+        let (worked, is_useless) = (ended.worked, ended.is_useless);
         self.forget_if_done(twin);
         let Some(request) = self.requests.get_mut(first).filter(|one| one.wanted && one.twin == Some(twin)) else {
             return;
@@ -75,7 +75,10 @@ impl World<'_> {
         let is_waiting = request.ticket.is_some();
         match (is_lost(outcome), is_waiting) {
             (true, true) => {}
-            (true, false) => self.go_on_or_end(first, outcome),
+            (true, false) => {
+                request.is_useless = is_useless;
+                self.go_on_or_end(first, outcome);
+            }
             (false, _) => {
                 request.worked = worked;
                 self.outrun(first);

@@ -5,6 +5,15 @@ use evenkeel_core::{Criticality, Hint, LoadReport, Lot, MethodId, Outcome, Ticke
 
 use super::event::{LinkId, RequestId};
 
+/// What whoever is above is not to try again; of several the greatest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Behind {
+    /// It failed, although it was tried again or for want of budget.
+    Failed,
+    /// It was refused as too much.
+    TooMuch,
+}
+
 /// One request, from being asked for until both ends are done with it.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -53,8 +62,10 @@ pub(crate) struct Request {
     pub(crate) twin_of: Option<RequestId>,
     /// What it costs where a fault made it cheaper: its next attempt costs that again.
     pub(crate) own: Option<(f64, f64)>,
-    /// Whether a request it made was told not to retry (B17).
-    pub(crate) dont_retry: bool,
+    /// What a request that it made ran into, if whoever asked for this one is not to retry that (B17).
+    pub(crate) behind: Option<Behind>,
+    /// Whether whoever answered it says that trying again is no use.
+    pub(crate) is_useless: bool,
     pub(crate) criticality: Criticality,
     pub(crate) customer: u32,
     /// The request it is made for, at the layer before.
@@ -178,7 +189,8 @@ impl Request {
             twin: None,
             twin_of: None,
             own: None,
-            dont_retry: false,
+            behind: None,
+            is_useless: false,
             criticality: Criticality::Critical,
             customer: 0,
             parent: None,

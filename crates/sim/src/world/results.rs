@@ -203,9 +203,17 @@ impl World<'_> {
     }
 
     fn fault_figures(&self, metrics: &mut BTreeMap<String, f64>, series: &mut BTreeMap<String, Series>) {
+        let length = self.scenario.window.nanos();
         let mut faulted = vec![false; self.tasks.len()];
         for (number, fault) in self.faults.iter().enumerate() {
             if matches!(fault.kind, FaultKind::Resize { .. } | FaultKind::Policy { .. }) {
+                continue;
+            }
+            let failed = self.windows().filter(|&(start, _)| start + length > fault.from);
+            let failed = failed.map(|(_, window)| window.failed).sum::<u32>();
+            metrics.insert(format!("fault{number}_failed"), f64::from(failed));
+            // Who asks for what is counted at the first service only.
+            if fault.layer > 0 {
                 continue;
             }
             for &backend in &fault.backends {
@@ -250,8 +258,6 @@ impl World<'_> {
             put("during_share", share);
             put("others_share", 1.0 - share);
         }
-        let failed = self.windows().filter(|&(start, _)| start + length > fault.from).map(|(_, window)| window.failed);
-        put("failed", f64::from(failed.sum::<u32>()));
         if fault.until < self.end() {
             let later = self.windows().filter(|&(start, _)| start >= fault.until);
             let back = later

@@ -5,7 +5,7 @@ use evenkeel_core::{BackendId, Fate, Outcome, Repeat};
 use super::World;
 use super::asking::first_meta;
 use super::event::{Event, RequestId};
-use super::requests::{At, Request};
+use super::requests::{At, Behind, Request};
 use super::tally::End;
 
 impl World<'_> {
@@ -28,7 +28,11 @@ impl World<'_> {
         let now = self.time();
         let request = self.requests.get_mut(id).filter(|request| request.wanted)?;
         // One that its backend may still be at cannot be at another too, in this world.
-        let repeat = if request.at == At::Nowhere { Repeat::Safe } else { Repeat::Unsafe };
+        let repeat = match request.at {
+            At::Nowhere if request.is_useless => Repeat::Useless,
+            At::Nowhere => Repeat::Safe,
+            _ => Repeat::Unsafe,
+        };
         let (first, backend) = (first_meta(request), BackendId(u64::from(request.backend)));
         let spilling = self.clients[request.home as usize].spilling.as_ref();
         let mut others = spilling.into_iter().flat_map(|one| &one.parts).filter(|&&part| part != request.client);
@@ -42,22 +46,23 @@ impl World<'_> {
                 Some(wait.as_nanos() as u64)
             }
             Err(stop) => {
-                if stop.bubbles(outcome) {
-                    self.pass_on_dont_retry(id);
+                if stop.bubbles(outcome, &request.tried) {
+                    self.pass_on(id, outcome);
                 }
                 None
             }
         }
     }
 
-    /// Whoever made this request for one of its own is told not to retry that either (B17).
-    pub(super) fn pass_on_dont_retry(&mut self, id: RequestId) {
+    /// Whoever made this request for one of its own is told not to retry that either (B17), after this end of it.
+    pub(super) fn pass_on(&mut self, id: RequestId, outcome: Outcome) {
         if self.scenario.retry.is_off() || self.scenario.retry.naive.is_some() {
             return;
         }
         let parent = self.requests.get(id).and_then(|request| request.parent);
         if let Some(parent) = parent.and_then(|parent| self.requests.get_mut(parent)) {
-            parent.dont_retry = true;
+            let behind = if outcome == Outcome::Failed { Behind::Failed } else { Behind::TooMuch };
+            parent.behind = parent.behind.max(Some(behind));
         }
     }
 

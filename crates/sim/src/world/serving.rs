@@ -7,7 +7,7 @@ use evenkeel_core::{MethodId, Outcome, Readiness, Rng, Time};
 use super::World;
 use super::admitting::{cost_of, meta_at};
 use super::event::{Event, RequestId};
-use super::requests::{At, Request};
+use super::requests::{At, Behind, Request};
 use super::tally::End;
 use crate::model::{Central, Job};
 
@@ -143,9 +143,10 @@ impl World<'_> {
     fn leave(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(id) else { return };
         let outcome = request.outcome;
-        let is_passed_on = outcome == Outcome::Failed && request.dont_retry;
+        let behind = request.behind.filter(|_| outcome == Outcome::Failed);
+        request.is_useless = behind == Some(Behind::Failed);
         self.release(id, outcome);
-        self.answer(id, if is_passed_on { Outcome::DontRetry } else { outcome });
+        self.answer(id, if behind == Some(Behind::TooMuch) { Outcome::DontRetry } else { outcome });
     }
 
     /// Gives back what the backend counted, and lets the next in line in.

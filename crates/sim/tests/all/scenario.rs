@@ -119,7 +119,7 @@ fn what_to_write_is_said_in_words_and_not_in_types() {
 fn a_misspelt_field_is_named_where_the_right_one_is_missed() {
     refused(
         "[[fault]]\nkind = \"slow\"\nat = \"1s\"\nsped = 0.3",
-        "line 4: fault.0.sped: unknown field of a slow fault: use one of kind, at, lasts, backends, speed; did you mean \"speed\"?",
+        "line 4: fault.0.sped: unknown field of a slow fault: use one of kind, at, lasts, layer, backends, speed; did you mean \"speed\"?",
     );
     refused("[[fault]]\nknd = \"kill\"\nat = \"1s\"", "line 2: fault.0.knd: unknown field of a fault");
     refused(
@@ -409,6 +409,23 @@ fn fields_are_set_from_arguments() {
 
     assert_eq!((scenario.clients.load, scenario.policy.as_str()), (0.9, "p2c"));
     assert_eq!((scenario.faults[0].at, scenario.duration), (Span::from_secs(5), Span::from_secs(20)));
+}
+
+#[test]
+fn a_fault_can_hit_a_layer_that_is_there() {
+    let fault = |kind: &str, layer: u32| format!("[[fault]]\nkind = {kind:?}\nat = \"1s\"\nlayer = {layer}\n");
+    let layer = "[[layer]]\nbackends = { count = 5 }\n";
+    refused(
+        &fault("fail", 1),
+        "line 4: fault.0.layer = 1 is not possible: there are no layers: leave it out, or add [[layer]]",
+    );
+    refused(&format!("{layer}{}", fault("fail", 2)), "must be from 0, the first service, to 1");
+    refused(&format!("{layer}{}", fault("kill", 1)), "fault.0.layer: unknown field of a kill fault");
+    refused(&format!("{layer}{}backends = \"5\"", fault("fail", 1)), "numbers from 0 to 4");
+
+    let two = format!("{layer}{}{}", fault("fail", 1), fault("fail", 0));
+    assert_eq!(Scenario::parse(&two).unwrap().faults[0].layer, 1);
+    refused(&format!("{layer}{}{}", fault("fail", 1), fault("fail", 1)), "overlap on backend 0");
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub enum Repeat {
     Unsafe,
     /// What was sent is not there any more: more of its body was read than is kept.
     Gone,
+    /// The backend says that it is no use: what failed is behind it, and was tried again from there (B17).
+    Useless,
 }
 
 /// How an attempt ended, as far as trying again goes.
@@ -83,6 +85,13 @@ impl Tries {
         Tries { retries: self.retries.saturating_add(1), not: Some(backend), ..self }
     }
 
+    /// Whether whoever asked this process is to be told not to retry either (B17), where the attempt that
+    /// [`Picker::again`] allowed after one that ended so was not made: nobody took it, or its body is gone.
+    pub fn bubbles_unmade(&self, outcome: Outcome) -> bool {
+        let made = Tries { retries: self.retries.saturating_sub(1), ..*self };
+        Stop::NoOther.bubbles(outcome, &made)
+    }
+
     /// Whether nothing was sent yet.
     pub fn is_first(&self) -> bool {
         self.retries == 0 && self.unsent == 0
@@ -126,7 +135,7 @@ pub enum Stop {
     Final,
     /// Retries are off.
     Off,
-    /// Retries only observe: it would have been tried again.
+    /// Retries only observe: it would have been tried again, or would not for a reason that is counted.
     Observed,
     /// The service said not to (B13).
     DontRetry,
@@ -200,13 +209,17 @@ impl Stop {
         }
     }
 
-    /// Whether whoever asked this process is to be told not to retry either (B17): the layer directly above a refusal
-    /// has done what can be done, or was told that nothing can.
-    pub const fn bubbles(self, outcome: Outcome) -> bool {
+    /// Whether whoever asked this process is to be told not to retry either (B17): the layer directly above a refusal or
+    /// a failure has done what can be done after these `tries`, or was told that nothing can.
+    ///
+    /// What failed was tried again and failed once more, or so much fails that the budget is spent. Whoever could not try
+    /// it again for a reason of its own leaves that to the layer above.
+    pub const fn bubbles(self, outcome: Outcome, tries: &Tries) -> bool {
         match outcome {
             Outcome::DontRetry | Outcome::OutOfQuota => true,
             Outcome::Overloaded => !matches!(self, Stop::Off | Stop::Observed),
-            Outcome::Served | Outcome::Failed | Outcome::Expired | Outcome::Cancelled | Outcome::Unsent => false,
+            Outcome::Failed => tries.retries > 0 || matches!(self, Stop::Budget | Stop::DontRetry),
+            Outcome::Served | Outcome::Expired | Outcome::Cancelled | Outcome::Unsent => false,
         }
     }
 }
@@ -396,6 +409,7 @@ impl Picker {
         let cause = match fate.outcome {
             Outcome::Unsent => return self.again_unsent(now, first, tries),
             Outcome::Overloaded => Cause::Overloaded,
+            Outcome::Failed if fate.repeat == Repeat::Useless => return Err(self.told_not_to()),
             Outcome::Failed => Cause::Failed,
             verdict if verdict.forbids_retries() && settings.mode != Mode::Off => {
                 return Err(retries.stop(Stop::DontRetry));
@@ -407,10 +421,21 @@ impl Picker {
         if settings.mode == Mode::Off {
             return Err(Stop::Off);
         }
-        self.judge(now, first, tries, cause, fate, rng).map_err(|stop| match stop {
-            Stop::Observed => stop,
-            stop => retries.stop(stop),
+        self.judge(now, first, tries, cause, fate, rng).map_err(|stop| {
+            if stop != Stop::Observed {
+                retries.stop(stop);
+            }
+            // Whoever only looks on has done nothing, whatever it would have been stopped by.
+            if settings.mode == Mode::On { stop } else { Stop::Observed }
         })
+    }
+
+    /// Said in any mode, since a layer above is to hear it too, and counted unless retries are off.
+    fn told_not_to(&self) -> Stop {
+        match self.retrying.mode {
+            Mode::Off => Stop::DontRetry,
+            Mode::Observe | Mode::On => self.slots.retries.stop(Stop::DontRetry),
+        }
     }
 
     fn judge(
@@ -431,6 +456,7 @@ impl Picker {
             Repeat::Safe => {}
             Repeat::Unsafe => return Err(Stop::Unsafe),
             Repeat::Gone => return Err(Stop::Gone),
+            Repeat::Useless => return Err(Stop::DontRetry),
         }
         // A backend that asks for nothing but another attempt does not say where.
         let wait = match (fate.pushback.filter(|asked| !asked.is_zero()), cause) {
@@ -500,10 +526,28 @@ mod tests {
 
     #[test]
     fn a_refusal_goes_up_as_dont_retry_once_this_layer_is_done_with_it() {
+        let first = Tries::default();
         for stop in Stop::ALL {
-            assert!(stop.bubbles(Outcome::DontRetry) && stop.bubbles(Outcome::OutOfQuota));
-            assert_eq!(stop.bubbles(Outcome::Overloaded), !matches!(stop, Stop::Off | Stop::Observed));
-            assert!(!stop.bubbles(Outcome::Failed) && !stop.bubbles(Outcome::Expired));
+            assert!(stop.bubbles(Outcome::DontRetry, &first) && stop.bubbles(Outcome::OutOfQuota, &first));
+            // Whoever does not retry, or only looks, leaves it to the layer above, which is then the first that does.
+            assert_eq!(stop.bubbles(Outcome::Overloaded, &first), !matches!(stop, Stop::Off | Stop::Observed));
+            for outcome in [Outcome::Served, Outcome::Expired, Outcome::Cancelled, Outcome::Unsent] {
+                assert!(!stop.bubbles(outcome, &first.after(BackendId(1))), "{stop:?} {outcome:?}");
+            }
         }
+    }
+
+    #[test]
+    fn a_failure_goes_up_as_dont_retry_once_it_failed_again_or_the_budget_is_spent() {
+        let (first, second) = (Tries::default(), Tries::default().after(BackendId(1)));
+        for stop in Stop::ALL {
+            let is_done = matches!(stop, Stop::Budget | Stop::DontRetry);
+            assert_eq!(stop.bubbles(Outcome::Failed, &first), is_done, "{stop:?}");
+            assert!(stop.bubbles(Outcome::Failed, &second), "{stop:?}");
+        }
+
+        // One that was allowed and not made has not failed.
+        assert!(!second.bubbles_unmade(Outcome::Failed) && second.bubbles_unmade(Outcome::Overloaded));
+        assert!(second.after(BackendId(2)).bubbles_unmade(Outcome::Failed));
     }
 }

@@ -25,7 +25,7 @@ impl Scenario {
     fn check_clashes(&self) -> Result<(), BadScenario> {
         for (place, fault) in self.faults.iter().enumerate() {
             for (before, other) in self.faults[..place].iter().enumerate() {
-                if let Some(backend) = fault.clashes_with(other, self.backends.count) {
+                if let Some(backend) = fault.clashes_with(other, self.count_of(fault.layer)) {
                     let (one, two) = (fault.kind.name(), other.kind.name());
                     let what = format!(
                         "this {one} and the {two} of fault.{before} overlap on backend {backend}, where one would undo \
@@ -36,6 +36,12 @@ impl Scenario {
             }
         }
         Ok(())
+    }
+
+    /// Backends of a service: 0 is the first.
+    fn count_of(&self, layer: u32) -> u32 {
+        let behind = layer.checked_sub(1).and_then(|place| self.layers.get(place as usize));
+        behind.map_or(self.backends.count, |layer| layer.backends.count)
     }
 
     /// Every resize must leave somebody, after those before it.
@@ -66,18 +72,19 @@ impl Fault {
     /// The fields a fault of this kind may have; of one that is not known, all that any has.
     pub(crate) fn fields(kind: &str) -> &'static [&'static str] {
         match kind {
-            "kill" | "hang" | "lame_duck" => &["kind", "at", "lasts", "backends"],
-            "fail" => &["kind", "at", "lasts", "backends", "share", "cpu"],
-            "refuse" => &["kind", "at", "lasts", "backends", "share"],
-            "slow" => &["kind", "at", "lasts", "backends", "speed"],
-            "stall" => &["kind", "at", "lasts", "backends", "times"],
+            "kill" | "lame_duck" => &["kind", "at", "lasts", "backends"],
+            "hang" => &["kind", "at", "lasts", "layer", "backends"],
+            "fail" => &["kind", "at", "lasts", "layer", "backends", "share", "cpu"],
+            "refuse" => &["kind", "at", "lasts", "layer", "backends", "share"],
+            "slow" => &["kind", "at", "lasts", "layer", "backends", "speed"],
+            "stall" => &["kind", "at", "lasts", "layer", "backends", "times"],
             "partition" | "no_datagrams" => &["kind", "at", "lasts", "backends", "clients"],
             "restart" => &["kind", "at", "backends", "together", "down", "prewarm"],
             "resize" => &["kind", "at", "change"],
             "policy" => &["kind", "at", "policy"],
             _ => &[
-                "kind", "at", "lasts", "backends", "share", "cpu", "speed", "times", "clients", "together", "down",
-                "prewarm", "change", "policy",
+                "kind", "at", "lasts", "layer", "backends", "share", "cpu", "speed", "times", "clients", "together",
+                "down", "prewarm", "change", "policy",
             ],
         }
     }
@@ -94,8 +101,17 @@ impl Fault {
                 return Err(BadScenario::value(field("lasts"), lasts, what));
             }
         }
-        if selection(&self.backends, scenario.backends.count).is_none() {
-            let last = scenario.backends.count - 1;
+        let most = scenario.layers.len() as u32;
+        if self.layer > most {
+            let what = match most {
+                0 => "there are no layers: leave it out, or add [[layer]]".to_owned(),
+                most => format!("must be from 0, the first service, to {most}"),
+            };
+            return Err(BadScenario::value(field("layer"), self.layer, what));
+        }
+        let there = scenario.count_of(self.layer);
+        if selection(&self.backends, there).is_none() {
+            let last = there - 1;
             let what =
                 format!("use \"all\", a share as in \"50%\", or numbers from 0 to {last} as in \"0\" or \"0-9\"");
             return Err(BadScenario::value(field("backends"), format!("{:?}", self.backends), what));
@@ -153,7 +169,7 @@ impl Fault {
         }
     }
 
-    /// The first of these backends on which this fault and one listed before it overlap in time, if one would undo the
+    /// The first of these `backends` of its service on which this fault and one listed before it overlap in time, if one would undo the
     /// other: the end of either of two alike ends both, and a new process knows nothing of what its predecessor was.
     pub(crate) fn clashes_with(&self, before: &Fault, backends: u32) -> Option<u32> {
         let is_clash = match (&self.kind, &before.kind) {
@@ -165,7 +181,7 @@ impl Fault {
         // At the same moment what is listed first happens first: this one may begin when that one ends, not end when
         // that one begins.
         let is_together = self.at.get() < before.end() && before.at.get() <= self.end();
-        if !is_clash || !is_together {
+        if !is_clash || !is_together || self.layer != before.layer {
             return None;
         }
         let (hit, others) = (selection(&self.backends, backends)?, selection(&before.backends, backends)?);
