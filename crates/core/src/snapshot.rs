@@ -61,7 +61,7 @@ pub struct BackendSnapshot {
     pub active: u32,
     /// Streams open from this client.
     pub streams: u32,
-    /// Recent errors, as the active requests they count for.
+    /// Recent errors, as the active requests they count for; or would, while that is only observed.
     pub recent_errors: u32,
     /// The share the policy means it to get, relative to the others; `None` where it gets nothing.
     pub weight: Option<f64>,

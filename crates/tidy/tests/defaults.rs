@@ -83,7 +83,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
     } = ClientConfig::default();
     let SubsetConfig { size, algorithm, client, seed, replace_after } = subset;
     let FlowConfig { active_max, streams_max } = flow;
-    let ErrorsConfig { half_life } = errors;
+    let ErrorsConfig { mode: errors_mode, half_life } = errors;
     let BackoffConfig { first, most, jitter } = backoff;
     let IdleConfig { after } = idle;
     let ChecksConfig { every, timeout, silences_max, visit_every, jitter: checks_jitter } = checks;
@@ -104,6 +104,7 @@ fn defaults() -> BTreeMap<&'static str, String> {
         ("client.subset.replace_after", format!("{replace_after:?}")),
         ("client.flow.active_max", active_max.to_string()),
         ("client.flow.streams_max", streams_max.to_string()),
+        ("client.errors.mode", errors_mode.to_string()),
         ("client.errors.half_life", format!("{half_life:?}")),
         ("client.backoff.first", format!("{first:?}")),
         ("client.backoff.most", format!("{most:?}")),

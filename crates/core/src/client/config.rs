@@ -7,8 +7,8 @@ use super::pick::{PickConfig, PolicyName};
 use super::retry::RetryConfig;
 use super::subset::{Algorithm, no_client_ordinal};
 use super::throttle::ThrottleConfig;
-use crate::InvalidConfig;
 use crate::plan::COUNT_MOST;
+use crate::{InvalidConfig, Mode};
 
 /// All settings of a client, swapped whole and checked first.
 ///
@@ -33,7 +33,7 @@ pub struct ClientConfig {
     pub pick: PickConfig,
     /// How much one backend may have in flight from this client.
     pub flow: FlowConfig,
-    /// How long errors count as active requests.
+    /// Whether and how long errors count as active requests.
     pub errors: ErrorsConfig,
     /// Which backends are left out because they fail.
     pub eject: EjectConfig,
@@ -79,6 +79,8 @@ pub struct FlowConfig {
 /// How recent errors count (A14).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorsConfig {
+    /// Whether they do. Off, a backend that fails at once looks idle and draws traffic. Default on.
+    pub mode: Mode,
     /// Time in which an error's weight halves. Longer avoids a failing backend more, and a healed one for longer.
     /// Default 1 s.
     pub half_life: Duration,
@@ -165,7 +167,7 @@ impl Default for FlowConfig {
 
 impl Default for ErrorsConfig {
     fn default() -> Self {
-        ErrorsConfig { half_life: Duration::from_secs(1) }
+        ErrorsConfig { mode: Mode::On, half_life: Duration::from_secs(1) }
     }
 }
 

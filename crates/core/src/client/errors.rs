@@ -8,13 +8,16 @@
 //! fails now and then keeps its share: were it left alone for every error, the healthy ones would break under its load.
 //! The weight never exceeds `most`, the limit of active requests: more would only make a healed backend wait longer.
 //!
+//! While it only observes, errors are counted and weighed as ever and count as nothing for whoever picks; off, they are
+//! not counted. Both are a number that is compared anyway, so picking costs the same.
+//!
 //! All in integers and in one word, stamp and value, so that readers see both or neither.
 
 use std::time::Duration;
 
-use crate::Time;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::{saturating_nanos, ticks_since};
+use crate::{Mode, Time};
 
 /// How errors are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +25,25 @@ pub(crate) struct Forgetting {
     /// Half-lives in a tick, in units of 2^-32, rounded up: a multiplication where each look would need divisions.
     half_lives_per_tick: u64,
     most: u32,
+    /// What a value must be for picks to look at it at all.
+    counts_from: u32,
 }
 
 impl Forgetting {
     pub(crate) fn new(half_life: Duration, most: u32) -> Self {
         let ticks = (saturating_nanos(half_life) >> TICK_SHIFT).clamp(1, u64::from(u32::MAX));
-        Forgetting { half_lives_per_tick: (1u64 << 32).div_ceil(ticks), most: most.min(MOST) }
+        let half_lives_per_tick = (1u64 << 32).div_ceil(ticks);
+        Forgetting { half_lives_per_tick, most: most.min(MOST), counts_from: ONE / 2 }
+    }
+
+    /// The same as far as this mode goes.
+    pub(crate) fn in_mode(self, mode: Mode) -> Self {
+        match mode {
+            Mode::On => self,
+            // No value is that great.
+            Mode::Observe => Forgetting { counts_from: u32::MAX, ..self },
+            Mode::Off => Forgetting { counts_from: u32::MAX, most: 0, ..self },
+        }
     }
 }
 
@@ -64,15 +80,23 @@ impl RecentErrors {
         }
     }
 
-    /// How many active requests the recent errors count as.
+    /// How many active requests the recent errors count as for whoever picks.
     #[inline]
     pub(crate) fn count(&self, now: Time, forgetting: Forgetting) -> u32 {
         let word = self.0.load(Ordering::Relaxed);
         // Less than half a request is none, and it only gets less.
-        if (word as u32) < ONE / 2 {
+        if (word as u32) < forgetting.counts_from {
             return 0;
         }
         (value_at(word, ticks(now), forgetting) + ONE / 2) / ONE
+    }
+
+    /// The same for people to read: what they count as, or would while it only observes.
+    pub(crate) fn weigh(&self, now: Time, forgetting: Forgetting) -> u32 {
+        if forgetting.most == 0 {
+            return 0;
+        }
+        (value_at(self.0.load(Ordering::Relaxed), ticks(now), forgetting) + ONE / 2) / ONE
     }
 
     /// Forgets all of them: another backend takes the place.
@@ -163,6 +187,26 @@ mod tests {
             errors.forgive(after(0), forgetting());
         }
         assert_eq!(errors.0.load(Ordering::Relaxed) as u32, 0, "nothing is left to look at");
+    }
+
+    #[test]
+    fn errors_that_are_only_observed_are_weighed_and_count_as_nothing() {
+        for (mode, counted, weighed) in [(Mode::On, 16, 16), (Mode::Observe, 0, 16), (Mode::Off, 0, 0)] {
+            let (errors, forgetting) = (RecentErrors::default(), forgetting().in_mode(mode));
+            for _ in 0..18 {
+                errors.add(after(0), forgetting);
+            }
+            assert_eq!(
+                (errors.count(after(0), forgetting), errors.weigh(after(0), forgetting)),
+                (counted, weighed),
+                "{mode}"
+            );
+        }
+        // Of those that were counted before it was switched off nothing is left to see.
+        let errors = errors_in_a_row(18);
+        assert_eq!(errors.weigh(after(0), forgetting().in_mode(Mode::Off)), 0);
+        errors.add(after(0), forgetting().in_mode(Mode::Off));
+        assert_eq!(errors.weigh(after(0), forgetting()), 0);
     }
 
     #[test]

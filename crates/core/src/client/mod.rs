@@ -47,7 +47,7 @@ pub use throttle::{CUSTOMERS_APART, ThrottleConfig};
 
 use crate::snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts};
 use crate::time::CLOCK_JUMP;
-use crate::{Announcement, Greeting, InvalidConfig, LoadReport, Notice, RequestMeta, Rng, Time};
+use crate::{Announcement, Greeting, InvalidConfig, LoadReport, Mode, Notice, RequestMeta, Rng, Time};
 use eject::Ejection;
 use errors::Forgetting;
 use flow::Limits;
@@ -361,14 +361,15 @@ impl Client {
             let snapshot = self.roster.snapshot_of(now, backend, member, weight, picker.forgetting);
             let out_until = self.ejection.out_until(backend);
             let is_left_out = self.ejects && out_until.is_some() && snapshot.state == BackendState::Healthy;
+            let is_watched = self.config.errors.mode == Mode::Observe && snapshot.recent_errors > 0;
+            let why = match snapshot.why {
+                _ if is_left_out => LEFT_OUT,
+                _ if is_watched && snapshot.weight.is_some() => ERRORS_OBSERVED,
+                why => why,
+            };
             let tally = self.watching.as_ref().map(|watching| &watching.tally);
             let observed_picks = tally.map(|tally| tally.picks_of(member.slot, backend));
-            BackendSnapshot {
-                observed_picks,
-                out_until,
-                why: if is_left_out { LEFT_OUT } else { snapshot.why },
-                ..snapshot
-            }
+            BackendSnapshot { why, out_until, observed_picks, ..snapshot }
         });
         ClientSnapshot {
             policy: self.policy.name(),
@@ -435,7 +436,7 @@ impl Client {
     }
 
     fn picker(&self) -> Picker {
-        let flow = &self.config.flow;
+        let (flow, errors) = (&self.config.flow, &self.config.errors);
         let is_in = |one: &Candidate| !(self.ejects && self.is_out(one));
         let mut candidates: Vec<Candidate> = self.roster.candidates(false).filter(is_in).collect();
         let awake = candidates.len();
@@ -448,7 +449,7 @@ impl Client {
             policy: Arc::clone(&self.policy),
             watching: self.watching.clone(),
             limits: Limits { active_max: flow.active_max, streams_max: flow.streams_max },
-            forgetting: Forgetting::new(self.config.errors.half_life, flow.active_max),
+            forgetting: Forgetting::new(errors.half_life, flow.active_max).in_mode(errors.mode),
             throttling: (&self.config.throttle).into(),
             retrying: (&self.config.retry).into(),
             generation: self.generation,
@@ -500,6 +501,7 @@ fn watching_of(config: &ClientConfig) -> Option<Watching> {
 /// What a policy sees where it is not asked for a request.
 const NO_REQUEST: RequestMeta = RequestMeta::PLAIN;
 /// Why a backend gets nothing while it is out.
+const ERRORS_OBSERVED: &str = "recent errors would count as requests in flight; they are only observed";
 const LEFT_OUT: &str = "left out for a while: it fails where others do not";
 /// Backends beyond the subset that may stand in, at least; as many as the subset where that is more.
 const SPARES_LEAST: u32 = 8;

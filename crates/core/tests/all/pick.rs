@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::support::{Fixture, NOW, backends, config, connect_all, id, meta};
 use evenkeel_core::client::pick::{Candidates, PickConfig, Policy, SCAN_MAX};
 use evenkeel_core::{
-    Action, BackendId, Kind, LoadReport, Local, Outcome, PolicyName, Readiness, Refusal, RequestMeta, Rng, Ticket, Time,
+    Action, BackendId, BackendSnapshot, Kind, LoadReport, Local, Mode, Outcome, PolicyName, Readiness, Refusal,
+    RequestMeta, Rng, Ticket, Time,
 };
 
 /// How often each of `count` backends is picked in `requests` requests that are answered at once.
@@ -150,6 +151,99 @@ fn least_loaded_sends_a_failing_backend_little_more_than_a_request_a_second() {
         let share = share_of_a_fast_failure(PolicyName::LeastLoaded, step_ms);
         assert!(share <= most, "a request each {step_ms} ms: {share}");
     }
+}
+
+/// Who is picked while backend 0 of ten fails at once and the others take a while, and what is seen of it then.
+fn picks_beside_a_fast_failure(policy: PolicyName, mode: Mode) -> (Vec<BackendId>, BackendSnapshot) {
+    let mut settings = config(policy);
+    (settings.errors.mode, settings.eject.mode) = (mode, Mode::Off);
+    let mut fixture = Fixture::new(settings, 10, 8);
+    let (mut busy, mut picked, mut now) = (Vec::new(), Vec::new(), NOW);
+    for step in 0..3_000_u32 {
+        now = NOW + Duration::from_millis(2 * u64::from(step));
+        for number in 0..10 {
+            // Whoever fails uses little CPU, and says nothing of its failures.
+            let utilization = Some(if number == 0 { 0.2 } else { 0.6 });
+            let said = LoadReport {
+                utilization,
+                in_flight: Some(3 * u32::from(number != 0)),
+                qps: Some(50.0),
+                ..LoadReport::default()
+            };
+            fixture.client.handle_report(now, id(number), &said);
+        }
+        if fixture.client.poll_timeout().is_some_and(|at| at <= now) {
+            fixture.client.handle_timeout(now);
+            while fixture.client.poll_action().is_some() {}
+        }
+        fixture.refresh();
+        let ticket = fixture.begin(now).unwrap();
+        picked.push(ticket.backend());
+        if ticket.backend() == id(0) {
+            fixture.picker.finish(now, ticket, Outcome::Failed, None);
+        } else {
+            busy.push((step + 10, ticket));
+        }
+        while busy.first().is_some_and(|(end, _)| *end <= step) {
+            fixture.picker.finish(now, busy.remove(0).1, Outcome::Served, None);
+        }
+    }
+    let seen = fixture.client.snapshot(now).backends.into_iter().find(|one| one.backend == id(0)).unwrap();
+    (picked, seen)
+}
+
+#[test]
+fn errors_that_are_only_observed_are_shown_and_picks_are_those_of_off() {
+    for_every_policy(|policy| {
+        let [off, observed, on] = Mode::ALL.map(|mode| picks_beside_a_fast_failure(policy, mode));
+        assert_eq!(off.0, observed.0, "{policy}");
+        assert_eq!((off.1.recent_errors, off.1.weight), (0, observed.1.weight), "{policy}");
+        assert!(observed.1.recent_errors >= 1, "{policy}");
+        assert_eq!(observed.1.why, "recent errors would count as requests in flight; they are only observed");
+        assert!(off.1.why != observed.1.why && on.1.why != observed.1.why, "{policy}");
+
+        let failed = |picked: &[BackendId]| picked.iter().filter(|one| **one == id(0)).count();
+        let (without, with) = (failed(&off.0), failed(&on.0));
+        match policy {
+            PolicyName::RoundRobin => assert_eq!(without, with, "it looks at no errors"),
+            // A sinkhole: much more than the fair share of 300, where it has less with the guard.
+            _ => assert!(without > 400 && with < 250, "{policy}: {without} without and {with} with the guard"),
+        }
+    });
+}
+
+#[test]
+fn the_guard_is_switched_while_it_runs() {
+    let mut settings = config(PolicyName::LeastLoaded);
+    settings.eject.mode = Mode::Off;
+    let mut fixture = Fixture::new(settings.clone(), 2, 8);
+    let mut fails = |fixture: &mut Fixture, mode| {
+        settings.errors.mode = mode;
+        fixture.client.handle_config(NOW, settings.clone()).unwrap();
+        fixture.refresh();
+        let tickets = [fixture.begin(NOW).unwrap(), fixture.begin(NOW).unwrap()];
+        let held = tickets.map(|ticket| {
+            let fails = ticket.backend() == id(0);
+            if fails {
+                fixture.picker.finish(NOW, ticket, Outcome::Failed, None);
+                None
+            } else {
+                Some(ticket)
+            }
+        });
+        let failed = held.iter().filter(|one| one.is_none()).count();
+        fixture.finish_all(held.into_iter().flatten());
+        failed
+    };
+
+    for _ in 0..20 {
+        fails(&mut fixture, Mode::On);
+    }
+    assert_eq!(fails(&mut fixture, Mode::On), 0, "it has failed often enough");
+    assert!(fails(&mut fixture, Mode::Observe) >= 1, "which nobody looks at any more");
+    assert_eq!(fails(&mut fixture, Mode::On), 0);
+    assert!(fails(&mut fixture, Mode::Off) >= 1);
+    assert!(fails(&mut fixture, Mode::On) >= 1, "nothing was kept of it");
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub use check::SEEDS_MOST;
 pub use clients::{Clients, Clusters, Distribution, Layer, Method, Mix, Network, Others, Reach, Rhythm, SpillBy};
 pub(crate) use closest::closest;
 pub use error::BadScenario;
+use evenkeel_core::client::ErrorsConfig;
 use evenkeel_core::{ClientConfig, PolicyName, ThrottleConfig};
 pub use faults::{Fault, FaultKind};
 pub use goals::{Check, FigureKind, FigureSpec, Published, PublishedLine, Variant};
@@ -130,6 +131,8 @@ pub struct Subset {
 pub struct ClientSettings {
     /// Requests in flight to one backend, at most.
     pub active_max: u32,
+    /// Whether recent errors of a backend count as requests in flight there (A14).
+    pub errors: Switch,
     /// Time in which an error's weight halves.
     pub error_half_life: Span,
     /// Whether clients hold back by what was accepted of late (B7). Default off, so that a scenario is about one thing.
@@ -156,7 +159,7 @@ impl ClientSettings {
     /// Gives a client's brain these settings.
     pub(crate) fn put_into(&self, config: &mut ClientConfig) {
         config.flow.active_max = self.active_max;
-        config.errors.half_life = self.error_half_life.get();
+        config.errors = ErrorsConfig { mode: self.errors.into(), half_life: self.error_half_life.get() };
         config.throttle = self.throttling();
         config.pick.level.gain = self.level_gain;
         config.eject.mode = self.eject.into();
@@ -220,6 +223,7 @@ impl Default for ClientSettings {
         let core = evenkeel_core::ClientConfig::default();
         ClientSettings {
             active_max: core.flow.active_max,
+            errors: Switch::On,
             error_half_life: core.errors.half_life.into(),
             throttle: Switch::Off,
             k: core.throttle.k,

@@ -261,7 +261,7 @@ impl Roster {
             silences: vigil.silences,
             active,
             streams,
-            recent_errors: slot.map_or(0, |slot| slot.errors.count(now, forgetting)),
+            recent_errors: slot.map_or(0, |slot| slot.errors.weigh(now, forgetting)),
             weight: weight.map(|(weight, _)| weight),
             why: weight.map_or(member.state.as_str(), |(_, why)| why),
             report: slot.and_then(|slot| slot.report.last()),
