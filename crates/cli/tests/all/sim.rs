@@ -142,9 +142,10 @@ fn a_figure_that_does_not_exist_is_told_with_what_was_meant() {
 
     let output = sim(folder.path(), "run misspelt.toml");
 
-    let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("connections of the most loaded backend: not measured"), "{text}");
-    assert!(text.contains("metric conections_most does not exist: did you mean connections_most?"), "{text}");
+    let said = stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!((code(&output), output.stdout.len()), (2, 0), "nothing is run for it: {said}");
+    assert!(said.contains("check.1.metric = \"conections_most\" is not possible"), "{said}");
+    assert!(said.contains("did you mean \"connections_most\"?"), "{said}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ name = "two"
 set = { policy = "p2c", "clients.load" = 0.5 }
 [[check]]
 id = "load"
-metric = "two/load"
-over = "one/load"
+metric = "two/utilization"
+over = "one/utilization"
 at_most = 0.8
 [[figure]]
 kind = "spread"
@@ -23,10 +23,11 @@ variants = ["two"]
 /// The load and the seed as figures, and the seed as what is drawn.
 fn echo(scenario: &Scenario, seed: u64, progress: &mut dyn FnMut(f64)) -> RunResult {
     progress(0.5);
-    let mut metrics = BTreeMap::from([("load".to_owned(), scenario.clients.load), ("seed".to_owned(), seed as f64)]);
+    let mut metrics =
+        BTreeMap::from([("utilization".to_owned(), scenario.clients.load), ("seed".to_owned(), seed as f64)]);
     metrics.insert("odd".to_owned(), if seed == 8 { f64::INFINITY } else { 1.0 });
     if seed == 9 {
-        metrics.insert("rare".to_owned(), 4.0);
+        metrics.insert("p99_ms".to_owned(), 4.0);
     }
     let drawn = Series { unit: "seed".to_owned(), x: vec![0.0], y: vec![seed as f64] };
     RunResult { metrics, series: BTreeMap::from([("drawn".to_owned(), drawn)]), trace: seed, ..RunResult::default() }
@@ -45,7 +46,7 @@ fn ran(order: &Order, threads: usize) -> Document {
 fn figures_are_means_over_seeds_and_pictures_are_of_the_first() {
     let document = ran(&order(), 1);
 
-    assert_eq!((document.metrics["one/seed"], document.metrics["two/load"]), (8.0, 0.5));
+    assert_eq!((document.metrics["one/seed"], document.metrics["two/utilization"]), (8.0, 0.5));
     assert_eq!(document.series["two/drawn"].y, [7.0]);
     assert_eq!(document.trace.len(), 6);
     assert_eq!(document.trace["two/9"], "0000000000000009");
@@ -55,15 +56,15 @@ fn figures_are_means_over_seeds_and_pictures_are_of_the_first() {
 #[test]
 fn a_figure_that_is_missing_or_infinite_with_one_seed_has_no_mean_and_its_check_is_not_met() {
     let mut order = order();
-    order.input.toml += "[[check]]\nid = \"rare\"\nmetric = \"one/rare\"\nat_most = 9\n";
+    order.input.toml += "[[check]]\nid = \"rare\"\nmetric = \"one/p99_ms\"\nat_most = 9\n";
 
     let document = ran(&order, 1);
 
-    assert!(!document.metrics.contains_key("one/rare"));
+    assert!(!document.metrics.contains_key("one/p99_ms"));
     assert!(!document.metrics.contains_key("one/odd"));
     assert_eq!((document.checks[1].measured, document.checks[1].pass), (None, false));
     order.seed = 9;
-    assert!(!ran(&order, 1).metrics.contains_key("one/rare"), "there with the first seed only");
+    assert!(!ran(&order, 1).metrics.contains_key("one/p99_ms"), "there with the first seed only");
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn one_policy_takes_the_place_of_the_variants() {
 
     let document = ran(&order, 1);
 
-    assert_eq!(document.metrics.get("load"), Some(&0.7));
+    assert_eq!(document.metrics.get("utilization"), Some(&0.7));
     assert!(document.checks.is_empty(), "a check of a variant that was not run is left out");
     assert!(document.figures[0].variants.is_empty());
     assert_eq!(document.trace.keys().collect::<Vec<_>>(), ["7", "8", "9"]);

@@ -7,7 +7,7 @@ use super::closest::one_of;
 use super::error::BadScenario;
 use super::faults::Fault;
 use super::places::{Places, line_at};
-use super::set::{put, taken_apart};
+use super::set::{both_rate_and_load, missing_place, no_whole, put, taken_apart};
 use super::words::in_words;
 use super::{Scenario, Variant};
 
@@ -49,22 +49,32 @@ impl Scenario {
         };
         // Before the rest, which would only miss the field that a misspelt one was meant to be.
         known_fault_fields(&root).map_err(on_its_line)?;
+        if ["rate", "load"].iter().all(|name| root.get("clients").is_some_and(|clients| clients.get(name).is_some())) {
+            return Err(on_its_line(both_rate_and_load("clients.load")));
+        }
         let mut scenario: Scenario = toml::from_str(text).map_err(|error| wrong_type(text, &places, &root, &error))?;
 
+        let written = scenario.clone();
         let mut keys = Vec::new();
         for argument in set {
             let (key, value) = taken_apart(argument)?;
             let blamed = |bad: BadScenario| bad.set_by(format!("--set {argument}"));
+            keys.push(key);
+            if RATE_OR_LOAD.iter().all(|name| keys.contains(name)) {
+                return Err(blamed(both_rate_and_load(key)));
+            }
+            let missing = missing_place(&root, key);
             put(&mut root, key, value).map_err(blamed)?;
             known_fault_fields(&root).map_err(blamed)?;
-            scenario = deserialised(&root, key).map_err(blamed)?;
-            keys.push(key);
+            scenario = deserialised(&root, key).map_err(|bad| blamed(in_missing(missing, bad)))?;
         }
         scenario.check().map_err(|bad| match keys.iter().rposition(|key| *key == bad.field) {
             Some(position) => bad.set_by(format!("--set {}", set[position])),
             None if bad.value.is_some() && !is_written(&places, &keys, &bad.field) => bad.by_default(),
             None => on_its_line(bad),
         })?;
+        // As it is written: what is set otherwise may take a figure away, and then its check is not met.
+        written.check_metrics().map_err(on_its_line)?;
         Ok(scenario)
     }
 
@@ -83,6 +93,9 @@ impl Scenario {
 impl Variant {
     fn applied_to(&self, root: &Value, place: usize) -> Result<(String, Scenario), BadScenario> {
         let mut root = root.clone();
+        if RATE_OR_LOAD.iter().all(|&name| self.set.contains_key(name)) {
+            return Err(both_rate_and_load(&format!("variant.{place}.set.{}", RATE_OR_LOAD[1])));
+        }
         for (key, value) in &self.set {
             // The line is that of the variant; the words name the field in it.
             let blamed = |bad: BadScenario| BadScenario::field(format!("variant.{place}.set.{key}"), bad.message);
@@ -91,9 +104,10 @@ impl Variant {
                 let what = format!("{root_key} is the same for all variants: set it outside of them");
                 return Err(blamed(BadScenario::field(key, what)));
             }
+            let missing = missing_place(&root, key);
             put(&mut root, key, value.clone()).map_err(blamed)?;
             known_fault_fields(&root).map_err(blamed)?;
-            deserialised(&root, key).map_err(blamed)?;
+            deserialised(&root, key).map_err(|bad| blamed(in_missing(missing, bad)))?;
         }
         let scenario = deserialised(&root, "")?;
         scenario.check().map_err(|bad| {
@@ -106,6 +120,17 @@ impl Variant {
 
 /// What a variant cannot have of its own.
 const OF_THE_WHOLE: [&str; 5] = ["about", "seeds", "variant", "check", "figure"];
+
+/// Two ways to say how much is asked for.
+const RATE_OR_LOAD: [&str; 2] = ["clients.rate", "clients.load"];
+
+/// An error of something at a place in a list that is not there, if there is such a place.
+fn in_missing(place: Option<String>, bad: BadScenario) -> BadScenario {
+    match place {
+        Some(place) => no_whole(&place, bad),
+        None => bad,
+    }
+}
 
 /// Whether any part of the field's table stands in the text or in an argument.
 fn is_written(places: &Places<'_>, keys: &[&str], field: &str) -> bool {

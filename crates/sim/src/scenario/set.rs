@@ -26,12 +26,72 @@ pub(crate) fn taken_apart(argument: &str) -> Result<(&str, Value), BadScenario> 
 /// there, unless it says its `kind`: then it is another one, and the old fields are none of its.
 pub(crate) fn put(root: &mut Value, path: &str, value: Value) -> Result<(), BadScenario> {
     let names: Vec<&str> = path.split('.').collect();
-    let mut place = root;
+    let other = other_of(path, &value)?;
+    let mut place = &mut *root;
     for (position, name) in names.iter().enumerate() {
         place = step(place, name, names.get(position + 1), path)?;
     }
     merge(place, value);
+    if let (Some(other), Some(Value::Table(clients))) = (other, root.get_mut("clients")) {
+        clients.remove(other);
+    }
     Ok(())
+}
+
+/// `clients.rate` and `clients.load` are two ways to say how much is asked for: whoever sets one of them means that one,
+/// and the other is left out.
+fn other_of(path: &str, value: &Value) -> Result<Option<&'static str>, BadScenario> {
+    let sets = |name: &str| match path.strip_prefix("clients") {
+        Some("") => value.get(name).is_some(),
+        Some(rest) => rest.strip_prefix('.') == Some(name),
+        None => false,
+    };
+    match (sets("rate"), sets("load")) {
+        (true, true) => Err(both_rate_and_load(path)),
+        (true, false) => Ok(Some("load")),
+        (false, true) => Ok(Some("rate")),
+        (false, false) => Ok(None),
+    }
+}
+
+/// Says that of the two only one may be written.
+pub(crate) fn both_rate_and_load(field: &str) -> BadScenario {
+    let what = "clients.rate and clients.load both say how much is asked for, and rate alone would count: leave one of them out";
+    BadScenario::field(field, what)
+}
+
+/// The place in a list that a path leads into and that is not there, as `fault.0` of `fault.0.at` without faults.
+pub(crate) fn missing_place(root: &Value, path: &str) -> Option<String> {
+    let names: Vec<&str> = path.split('.').collect();
+    let mut value = Some(root);
+    for (position, name) in names.iter().enumerate().take(names.len() - 1) {
+        let is_place = name.bytes().all(|byte| byte.is_ascii_digit());
+        value = match value {
+            Some(Value::Array(array)) => array.get(name.parse::<usize>().ok()?),
+            Some(Value::Table(table)) => table.get(*name),
+            _ => None,
+        };
+        if is_place && value.is_none() {
+            return Some(names[..=position].join("."));
+        }
+    }
+    None
+}
+
+/// What is wrong with a field of something that is not there, where that cannot be made of the field alone.
+pub(crate) fn no_whole(place: &str, bad: BadScenario) -> BadScenario {
+    let Some(missing) = bad.message.strip_prefix("missing field").and_then(|rest| rest.split('`').nth(1)) else {
+        return bad;
+    };
+    let whole = match place.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "fault." => r#"{ kind = "kill", at = "5s" }"#.to_owned(),
+        "clients.rhythm." => r#"{ kind = "step", at = "20s", times = 2 }"#.to_owned(),
+        _ => format!("{{ {missing} = … }}"),
+    };
+    let message = format!(
+        "there is no {place} in this scenario, and a new one needs {missing}: write a whole one, as in {place}={whole}"
+    );
+    BadScenario { message, ..bad }
 }
 
 /// The value called `name` in another; made if it can be.

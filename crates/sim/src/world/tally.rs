@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use super::ORIGIN;
 use super::requests::Request;
-use crate::scenario::Scenario;
+use crate::scenario::{ATTEMPTS_TOLD, Scenario};
 
 /// How a request ended for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,7 +247,5 @@ impl Tally {
     }
 }
 
-/// Those with higher numbers count as the last.
-pub(crate) const ATTEMPTS_TOLD: usize = 10;
 /// An hour: longer than anybody waits.
 const LATENCY_MOST: u64 = 3_600_000_000_000;

@@ -8,7 +8,7 @@ use std::path::Path;
 use evenkeel_core::Criticality;
 use evenkeel_sim::lab::{self, Order};
 use evenkeel_sim::scenario::Scenario;
-use evenkeel_sim::{Input, admission, baseline, catalog};
+use evenkeel_sim::{Document, Input, admission, baseline, catalog};
 use serde_json::Value;
 
 /// Something of everything; what is left out is written as null and so has its name all the same.
@@ -151,6 +151,7 @@ fn every_metric_and_series_has_its_words() {
         let set = set.iter().map(|&one| one.to_owned()).collect();
         let order = Order { name: name.to_owned(), input: Input { toml, set, policy: None }, seed: 1, seeds: None };
         let document = lab::run(&order, 2, &|_| {}).unwrap();
+        assert_eq!(unforeseen(&order, &document), [""; 0], "{name}: a check of these would be refused");
         metrics.extend(document.metrics.keys().map(|key| in_general(key)));
         series.extend(document.series.keys().map(|key| in_general(key)));
     }
@@ -162,6 +163,21 @@ fn every_metric_and_series_has_its_words() {
         let unknown: Vec<String> = listed(&page, heading).difference(&measured).cloned().collect();
         assert!(unknown.is_empty(), "docs/scenarios.md has {unknown:?}, which no world here has");
     }
+}
+
+/// Figures of the document that no run was said to have.
+fn unforeseen(order: &Order, document: &Document) -> Vec<String> {
+    let scenario = Scenario::with(&order.input.toml, &order.input.set).unwrap();
+    let known: BTreeSet<String> = scenario
+        .variants()
+        .unwrap()
+        .iter()
+        .flat_map(|(name, variant)| {
+            let before = if name.is_empty() { String::new() } else { format!("{name}/") };
+            variant.metrics().into_iter().map(move |metric| format!("{before}{metric}"))
+        })
+        .collect();
+    document.metrics.keys().filter(|name| !known.contains(*name)).cloned().collect()
 }
 
 /// What stands in code marks in the first column of the table below this heading.

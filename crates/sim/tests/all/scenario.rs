@@ -412,6 +412,48 @@ fn fields_are_set_from_arguments() {
 }
 
 #[test]
+fn a_check_of_a_figure_that_no_run_has_is_refused_before_anything_runs() {
+    let check = |metric: &str| format!("[[check]]\nid = \"x\"\nmetric = {metric:?}\nat_most = 1\n");
+    refused(
+        &check("p99ms"),
+        "line 3: check.0.metric = \"p99ms\" is not possible: unknown figure: did you mean \"p99_ms\"?",
+    );
+    refused(&check("latency_of_nobody"), "unknown figure: docs/scenarios.md has all of them below Metrics");
+    refused(&check("fault0_share"), "there is no fault 0: they are counted from 0, and there are 0");
+    refused(&check("layer0_requests"), "there is no layer 0: they are counted from 1, and there are 0");
+    refused(&check("goodput"), "nothing measures it here: it takes [overload]");
+    refused(&check("amplification"), "it takes retry.mode or retry.naive");
+    refused(&check("connections_least"), "it takes model = \"dealing\"");
+    refused(&format!("{}over = \"sered\"", check("failed")), "line 5: check.0.over = \"sered\"");
+    refused(&format!("{}minus = \"sered\"", check("failed")), "did you mean \"served\"?");
+    let fault = "[[fault]]\nkind = \"kill\"\nat = \"1s\"\n";
+    refused(&format!("{}{fault}", check("fault1_share")), "there is no fault 1");
+    refused(&format!("{}{fault}", check("fault0_back_s")), "give it lasts");
+
+    // Each variant has its own.
+    let variants = "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nset = { \"retry.mode\" = \"on\" }\n";
+    Scenario::parse(&format!("{variants}{}", check("b/attempts_2"))).unwrap();
+    refused(&format!("{variants}{}", check("a/attempts_2")), "line 8: check.0.metric = \"a/attempts_2\"");
+
+    // What could be is let pass, and so is what an argument takes away.
+    for (metric, world) in [
+        ("layer1_requests", "[[layer]]\n"),
+        ("cluster1_offered_last", "clusters.count = 2\n"),
+        ("customer_one_served_share", "customers = { one = 1 }\n"),
+        ("sheddable_served_share", "criticality = { CRITICAL = 1, SHEDDABLE = 0 }\n"),
+    ] {
+        let world = if world.starts_with('[') {
+            format!("{}{world}", check(metric))
+        } else {
+            format!("{world}{}", check(metric))
+        };
+        Scenario::parse(&world).unwrap();
+    }
+    let retrying = format!("retry.mode = \"on\"\n{}", check("amplification"));
+    Scenario::with(&retrying, &["retry.mode=off".to_owned()]).unwrap();
+}
+
+#[test]
 fn a_fault_can_hit_a_layer_that_is_there() {
     let fault = |kind: &str, layer: u32| format!("[[fault]]\nkind = {kind:?}\nat = \"1s\"\nlayer = {layer}\n");
     let layer = "[[layer]]\nbackends = { count = 5 }\n";
@@ -426,6 +468,54 @@ fn a_fault_can_hit_a_layer_that_is_there() {
     let two = format!("{layer}{}{}", fault("fail", 1), fault("fail", 0));
     assert_eq!(Scenario::parse(&two).unwrap().faults[0].layer, 1);
     refused(&format!("{layer}{}{}", fault("fail", 1), fault("fail", 1)), "overlap on backend 0");
+}
+
+#[test]
+fn of_rate_and_load_only_one_counts_and_only_one_is_written() {
+    let both = "both say how much is asked for, and rate alone would count: leave one of them out";
+    refused(
+        "[clients]\nrate = 100.0\nload = 0.5",
+        &format!("line 3: clients.load: clients.rate and clients.load {both}"),
+    );
+    refused(
+        "[[variant]]\nname = \"a\"\nset = { \"clients.rate\" = 100.0, \"clients.load\" = 0.5 }",
+        &format!("line 3: variant.0.set.clients.load: clients.rate and clients.load {both}"),
+    );
+    refused("[[variant]]\nname = \"a\"\nset = { clients = { rate = 100.0, load = 0.5 } }", both);
+    let bad = Scenario::with("", &["clients.rate=9".to_owned(), "clients.load=0.5".to_owned()]).unwrap_err();
+    assert!(bad.to_string().starts_with("--set clients.load=0.5: clients.rate and"), "{bad}");
+
+    // Whoever sets one of them means that one.
+    let with = |text: &str, set: &str| {
+        let clients = Scenario::with(text, &[set.to_owned()]).unwrap().clients;
+        (clients.rate, clients.load)
+    };
+    assert_eq!(with("[clients]\nload = 0.5", "clients.rate=100.0"), (Some(100.0), 0.7));
+    assert_eq!(with("[clients]\nrate = 100.0", "clients.load=0.5"), (None, 0.5));
+    assert_eq!(with("[clients]\nrate = 100.0", "clients={load=0.5}"), (None, 0.5));
+    assert_eq!(with("[clients]\nrate = 100.0", "clients.count=3"), (Some(100.0), 0.7));
+    let text = "[clients]\nrate = 100.0\n[[variant]]\nname = \"a\"\nset = { \"clients.load\" = 0.5 }";
+    let variants = Scenario::parse(text).unwrap().variants().unwrap();
+    assert_eq!((variants[0].1.clients.rate, variants[0].1.clients.load), (None, 0.5));
+}
+
+#[test]
+fn a_field_of_something_that_is_not_there_asks_for_a_whole_one() {
+    refused_set(
+        "",
+        "fault.0.at=5s",
+        "--set fault.0.at=5s: there is no fault.0 in this scenario, and a new one needs kind: write a whole one, as in \
+         fault.0={ kind = \"kill\", at = \"5s\" }",
+    );
+    refused_set("", "fault.0.kind=kill", "there is no fault.0 in this scenario, and a new one needs at");
+    refused_set("", "clients.rhythm.0.times=2", "as in clients.rhythm.0={ kind = \"step\"");
+    refused(
+        "[[variant]]\nname = \"a\"\nset = { \"fault.0.at\" = \"5s\" }",
+        "line 3: variant.0.set.fault.0.at: there is no fault.0 in this scenario",
+    );
+    let whole = ["fault.0={ kind = \"kill\", at = \"5s\" }".to_owned(), "method.0.share=0.5".to_owned()];
+    let scenario = Scenario::with("", &whole).unwrap();
+    assert_eq!((scenario.faults.len(), scenario.methods.len()), (1, 1));
 }
 
 #[test]

@@ -29,14 +29,35 @@ impl Scenario {
     }
 }
 
+impl Scenario {
+    /// Whether runs can have the figures that checks are about: else all of it would run before anybody is told.
+    pub(in crate::scenario) fn check_metrics(&self) -> Result<(), BadScenario> {
+        let Ok(variants) = self.variants() else { return Ok(()) };
+        for (place, check) in self.checks.iter().enumerate() {
+            for (part, metric) in check.parts() {
+                let (variant, figure) = metric.split_once('/').unwrap_or(("", metric));
+                let run = variants.iter().find(|(name, _)| name == variant);
+                if let Some(what) = run.and_then(|(_, run)| run.wrong_metric(figure)) {
+                    let field = format!("check.{place}.{part}");
+                    return Err(BadScenario::value(field, format!("{metric:?}"), what));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Check {
+    /// The figures it is about, by the fields that name them.
+    fn parts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let parts = [("metric", Some(&self.metric)), ("over", self.over.as_ref()), ("minus", self.minus.as_ref())];
+        parts.into_iter().filter_map(|(part, metric)| Some((part, metric?.as_str())))
+    }
+
     fn check(&self, path: &str, variants: &[&str]) -> Result<(), BadScenario> {
         let field = |part: &str| format!("{path}.{part}");
         name(&field("id"), &self.id)?;
-        for (part, metric) in
-            [("metric", Some(&self.metric)), ("over", self.over.as_ref()), ("minus", self.minus.as_ref())]
-        {
-            let Some(metric) = metric else { continue };
+        for (part, metric) in self.parts() {
             let (variant, figure) = metric.split_once('/').unwrap_or(("", metric));
             if variants.is_empty() && !variant.is_empty() {
                 let what = "there are no variants in this scenario: name the figure alone";
