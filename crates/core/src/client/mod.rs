@@ -500,8 +500,9 @@ fn watching_of(config: &ClientConfig) -> Option<Watching> {
 
 /// What a policy sees where it is not asked for a request.
 const NO_REQUEST: RequestMeta = RequestMeta::PLAIN;
-/// Why a backend gets nothing while it is out.
+/// What errors would do while they are only observed.
 const ERRORS_OBSERVED: &str = "recent errors would count as requests in flight; they are only observed";
+/// Why a backend gets nothing while it is out.
 const LEFT_OUT: &str = "left out for a while: it fails where others do not";
 /// Backends beyond the subset that may stand in, at least; as many as the subset where that is more.
 const SPARES_LEAST: u32 = 8;
