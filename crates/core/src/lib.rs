@@ -62,8 +62,9 @@ pub mod plan;
 pub mod server;
 
 pub use client::{
-    Action, BackendId, BackendList, BackendSpec, BackendState, BadBackends, Cause, Checked, Client, ClientConfig, Fate,
-    Local, Picker, PolicyName, Refusal, Repeat, RetryConfig, StateChange, Stop, ThrottleConfig, Ticket, Tries,
+    Action, BackendId, BackendList, BackendSpec, BackendState, BadBackends, Behind, Cause, Checked, Client,
+    ClientConfig, Fate, Local, Picker, PolicyName, Refusal, Repeat, RetryConfig, StateChange, Stop, ThrottleConfig,
+    Ticket, Tries,
 };
 pub use config::InvalidConfig;
 pub use criticality::Criticality;

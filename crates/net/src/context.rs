@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::task;
 use std::time::Duration;
 
-use evenkeel_core::{Criticality, CustomerId, Kind, Lot, RequestMeta, Time};
+use evenkeel_core::{Behind, Criticality, CustomerId, Kind, Lot, RequestMeta, Time};
 use http::{Extensions, HeaderMap, Request};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::meter::{self, Factor, Metered, Poller};
-use crate::wire::headers::{self, Behind};
+use crate::wire::headers;
 
 /// What is known of a request, and what the calls it causes inherit. What is `None` was not said.
 ///

@@ -42,7 +42,7 @@ pub use pick::PolicyName;
 use picker::Candidate;
 pub use picker::{Local, Picker, Ticket, WAKE_MORE_AFTER};
 pub use refusal::Refusal;
-pub use retry::{Cause, Fate, HedgeConfig, Repeat, RetryConfig, Stop, Tries, UNSENT_WAITS};
+pub use retry::{Behind, Cause, Fate, HedgeConfig, Repeat, RetryConfig, Stop, Tries, UNSENT_WAITS};
 pub use throttle::{CUSTOMERS_APART, ThrottleConfig};
 
 use crate::snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts};

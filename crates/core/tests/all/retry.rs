@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::support::{Fixture, NOW, config, id, meta};
 use evenkeel_core::{
-    BackendId, Cause, ClientConfig, CustomerId, Fate, Mode, Outcome, PolicyName, Repeat, RequestMeta, RetryCounts, Rng,
-    Stop, Ticket, Time, Tries,
+    BackendId, Behind, Cause, ClientConfig, CustomerId, Fate, Mode, Outcome, PolicyName, Repeat, RequestMeta,
+    RetryCounts, Rng, Stop, Ticket, Time, Tries,
 };
 
 fn settings() -> ClientConfig {
@@ -205,7 +205,7 @@ fn what_its_backend_says_is_no_use_is_not_tried_again_in_any_mode() {
         let useless = Fate { repeat: Repeat::Useless, ..fate(Outcome::Failed) };
         assert_eq!(ask(&mut fixture, &meta(), &mut tries, useless), Err(Stop::DontRetry));
 
-        assert!(Stop::DontRetry.bubbles(Outcome::Failed, &tries), "whoever is above hears it too");
+        assert!(Stop::DontRetry.bubbles(Outcome::Failed, &tries).is_some(), "whoever is above hears it too");
         let counts = counts(&fixture, NOW);
         assert_eq!((stopped(&counts, Stop::DontRetry), counts.made, counts.observed), (counted, [0; 3], [0; 3]));
     }
@@ -225,11 +225,11 @@ fn a_layer_is_done_with_a_failure_after_one_retry_or_without_budget() {
         }
     };
 
-    assert_eq!(goes_up(unsafe_one), (Stop::Unsafe, 0, false), "nobody here tried it again");
+    assert_eq!(goes_up(unsafe_one), (Stop::Unsafe, 0, None), "nobody here tried it again");
     for _ in 0..10 {
-        assert_eq!(goes_up(failed), (Stop::Attempts, 2, true));
+        assert_eq!(goes_up(failed), (Stop::Attempts, 2, Some(Behind::Failed)));
     }
-    assert_eq!(goes_up(failed), (Stop::Budget, 0, true), "20 for 200 requests");
+    assert_eq!(goes_up(failed), (Stop::Budget, 0, Some(Behind::Failed)), "20 for 200 requests");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn observing_counts_and_changes_nothing_and_off_does_not_look() {
         let asked = Fate { repeat: Repeat::Unsafe, ..fate(Outcome::Failed) };
         for last in [asked, fate(Outcome::Failed)] {
             (0..30).for_each(|_| assert_eq!(ask(&mut fixture, &meta(), &mut tries, last), Err(stop)));
-            assert!(!stop.bubbles(last.outcome, &tries));
+            assert_eq!(stop.bubbles(last.outcome, &tries), None);
         }
         let is_observed = u64::from(stop == Stop::Observed);
         let stops = counts(&fixture, NOW);

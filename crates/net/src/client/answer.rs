@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use evenkeel_core::{BackendId, LoadReport, Outcome, Ticket};
+use evenkeel_core::{BackendId, Behind, LoadReport, Outcome, Ticket};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
@@ -19,7 +19,7 @@ use super::sender::{Answer, AnswerBody};
 use crate::body::BoxError;
 use crate::context::remember_behind;
 use crate::meter;
-use crate::wire::headers::{self, Behind};
+use crate::wire::headers;
 use crate::wire::{grpc, outcome};
 
 /// Takes the answer's verdict and report, and counts the request until its body has ended.
@@ -194,7 +194,7 @@ impl CountedBody {
             counted.heed(trailers);
         }
         self.verdict = outcome::outcome_of_trailers(trailers).unwrap_or(self.verdict);
-        // Too late to ask core, and whoever asked us is to hear it all the same.
+        // Too late to ask core, and whoever asked this process is to hear it all the same.
         if self.verdict == Outcome::Failed && headers::is_failed_behind(trailers) {
             remember_behind(self.counted.as_ref().and_then(|counted| counted.serving.as_deref()), Behind::Failed);
         }

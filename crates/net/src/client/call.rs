@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::client::WAKE_MORE_AFTER;
-use evenkeel_core::{Fate, Lot, Outcome, Refusal, Repeat, RequestMeta, Ticket, Tries};
+use evenkeel_core::{Behind, Fate, Lot, Outcome, Refusal, Repeat, RequestMeta, Ticket, Tries};
 use tokio::time::Instant;
 
 use super::answer::{Counted, CountedBody, answered};
@@ -19,7 +19,7 @@ use super::sending::{Sending, complete_uri, kind_of};
 use super::{Clusters, Published, Shared, local};
 use crate::body::{BoxBody, BoxError};
 use crate::context::{Context, Resolved, resolve};
-use crate::wire::headers::{self, Behind};
+use crate::wire::headers;
 
 type Response = http::Response<CountedBody>;
 
@@ -204,7 +204,7 @@ impl Walk<'_> {
     }
 
     /// No backend takes it, or no other one: what the last attempt gave stands, if there was any. What this client holds
-    /// back the service would refuse, and so for whoever asked us (B17).
+    /// back the service would refuse, and so for whoever asked this process (B17).
     fn without_another(
         &self,
         before: Option<(Result<Response, CallError>, Outcome)>,
@@ -221,8 +221,8 @@ impl Walk<'_> {
 
     /// It was to be tried again and is not: whether it is to be tried again above (B17) depends on what was before.
     fn give_up(&self, outcome: Outcome, tries: &Tries) {
-        if tries.bubbles_unmade(outcome) {
-            self.context.remember(behind(outcome));
+        if let Some(behind) = tries.bubbles_unmade(outcome) {
+            self.context.remember(behind);
         }
     }
 
@@ -275,16 +275,11 @@ impl Walk<'_> {
             Ok(wait) => return Some(wait),
             Err(stop) => stop,
         };
-        if stop.bubbles(fate.outcome, tries) {
-            self.context.remember(behind(fate.outcome));
+        if let Some(behind) = stop.bubbles(fate.outcome, tries) {
+            self.context.remember(behind);
         }
         None
     }
-}
-
-/// What whoever asked us is told that this is.
-fn behind(outcome: Outcome) -> Behind {
-    if outcome == Outcome::Failed { Behind::Failed } else { Behind::TooMuch }
 }
 
 fn is_newest(shared: &Shared, published: &Arc<Published>) -> bool {

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Wake, Waker};
 
+use evenkeel_core::Behind;
+
 use super::account::Account;
 use super::factor::Factor;
 use super::runners::Runners;
-use crate::wire::headers::Behind;
 
 /// One task, counted while it runs or could.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use evenkeel_core::Outcome;
+use evenkeel_core::{Behind, Outcome};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
@@ -12,7 +12,7 @@ use super::admitted::Admitted;
 use crate::body::{BoxBody, BoxError};
 use crate::context::InContext;
 use crate::meter;
-use crate::wire::headers::{self, Behind};
+use crate::wire::headers;
 use crate::wire::{names, outcome};
 
 pin_project! {
@@ -99,8 +99,8 @@ impl<B: Body> ServedBody<B> {
 }
 
 /// Why an answer with this verdict is to say that trying again makes it worse, if it is: somebody behind this task said so
-/// to a call that it made, or failed it time and again (B17). Whatever the handler made of it, the caller's retry would end there again; what it could
-/// do without is an answer like any other.
+/// to a call that it made, or failed it time and again (B17). Whatever the handler made of it, the caller's retry would end
+/// there again; what it could do without is an answer like any other.
 pub(crate) fn passes_on_dont_retry(task: &meter::Task, verdict: Outcome) -> Option<Behind> {
     task.request().behind().filter(|_| matches!(verdict, Outcome::Failed | Outcome::Overloaded))
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use evenkeel_core::{Criticality, Cutoff, Hint, Lot, Readiness};
+use evenkeel_core::{Behind, Criticality, Cutoff, Hint, Lot, Readiness};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::{names, visible};
@@ -145,22 +145,13 @@ pub fn remove_never_ran(headers: &mut HeaderMap) {
     }
 }
 
-/// What a call made for a request ran into, that is not to be tried again by whoever made the request (B17). Of several
-/// the greatest counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Behind {
-    /// It failed, and was tried again in vain or could not be for want of budget.
-    Failed = 1,
-    /// It was refused as too much.
-    TooMuch = 2,
-}
-
 /// Whether an error that is not to be tried again is a failure of somebody behind who answers, and no refusal.
 pub fn is_failed_behind(headers: &HeaderMap) -> bool {
     headers.get(names::DONT_RETRY).is_some_and(|why| why == FAILED)
 }
 
-/// Says that trying again makes it worse, in the words of both protocols' clients; and in ours, where that is no word about load.
+/// Says that trying again makes it worse, in the words of both protocols' clients; and in a header of its own where that is no word
+/// about load.
 pub fn write_dont_retry(headers: &mut HeaderMap, behind: Behind, is_grpc: bool) {
     headers.insert(names::ENVOY_RATELIMITED, HeaderValue::from_static("true"));
     match behind {

@@ -65,9 +65,9 @@ fn asks_to_go_elsewhere(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::Behind;
     use http::HeaderValue;
 
-    use super::headers::Behind;
     use super::*;
 
     fn grpc(code: &'static str, pushback: Option<&'static str>) -> Option<Outcome> {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use evenkeel_core::rng::hash3;
-use evenkeel_core::{CustomerId, Kind, LoadReport, Lot, Outcome, Picker, Refusal, RequestMeta, Rng, Ticket, Time};
+use evenkeel_core::{
+    Behind, CustomerId, Kind, LoadReport, Lot, Outcome, Picker, Refusal, RequestMeta, Rng, Ticket, Time,
+};
 
 use super::World;
 use super::event::{Event, LinkId, RequestId};
@@ -70,14 +72,14 @@ impl World<'_> {
             Err(Refusal::Waking) => return self.wait_for_connection(id),
             Err(refusal) => {
                 let (tries, before) = (request.tries, request.outcome);
-                let is_done = tries > 0 && request.tried.bubbles_unmade(before);
+                let behind = request.tried.bubbles_unmade(before).filter(|_| tries > 0);
                 if refusal == Refusal::Throttled {
                     self.tally.on_held_back(request);
                     self.note_held_back(id);
-                    self.pass_on(id, Outcome::DontRetry);
+                    self.pass_on(id, Behind::TooMuch);
                 }
-                if is_done {
-                    self.pass_on(id, before);
+                if let Some(behind) = behind {
+                    self.pass_on(id, behind);
                 }
                 // Whoever has an answer already, if a bad one, gets that.
                 let end = if tries > 0 && before.is_error() { End::of(before) } else { End::Refused };

@@ -1,18 +1,9 @@
 //! Requests on their way, in numbered places that are used again.
 
 use evenkeel_core::server::{Admission, Place, ServerRefusal};
-use evenkeel_core::{Criticality, Hint, LoadReport, Lot, MethodId, Outcome, Ticket, Tries};
+use evenkeel_core::{Behind, Criticality, Hint, LoadReport, Lot, MethodId, Outcome, Ticket, Tries};
 
 use super::event::{LinkId, RequestId};
-
-/// What whoever is above is not to try again; of several the greatest counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Behind {
-    /// It failed, although it was tried again or for want of budget.
-    Failed,
-    /// It was refused as too much.
-    TooMuch,
-}
 
 /// One request, from being asked for until both ends are done with it.
 #[derive(Debug)]

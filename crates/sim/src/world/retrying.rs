@@ -1,11 +1,11 @@
 //! A request whose attempt has ended: once more, as core says, or over; and clients that do not ask core.
 
-use evenkeel_core::{BackendId, Fate, Outcome, Repeat};
+use evenkeel_core::{BackendId, Behind, Fate, Outcome, Repeat};
 
 use super::World;
 use super::asking::first_meta;
 use super::event::{Event, RequestId};
-use super::requests::{At, Behind, Request};
+use super::requests::{At, Request};
 use super::tally::End;
 
 impl World<'_> {
@@ -46,8 +46,8 @@ impl World<'_> {
                 Some(wait.as_nanos() as u64)
             }
             Err(stop) => {
-                if stop.bubbles(outcome, &request.tried) {
-                    self.pass_on(id, outcome);
+                if let Some(behind) = stop.bubbles(outcome, &request.tried) {
+                    self.pass_on(id, behind);
                 }
                 None
             }
@@ -55,13 +55,12 @@ impl World<'_> {
     }
 
     /// Whoever made this request for one of its own is told not to retry that either (B17), after this end of it.
-    pub(super) fn pass_on(&mut self, id: RequestId, outcome: Outcome) {
+    pub(super) fn pass_on(&mut self, id: RequestId, behind: Behind) {
         if self.scenario.retry.is_off() || self.scenario.retry.naive.is_some() {
             return;
         }
         let parent = self.requests.get(id).and_then(|request| request.parent);
         if let Some(parent) = parent.and_then(|parent| self.requests.get_mut(parent)) {
-            let behind = if outcome == Outcome::Failed { Behind::Failed } else { Behind::TooMuch };
             parent.behind = parent.behind.max(Some(behind));
         }
     }

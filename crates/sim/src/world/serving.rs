@@ -2,12 +2,12 @@
 
 use evenkeel_core::rng::hash3;
 use evenkeel_core::server::Entry;
-use evenkeel_core::{MethodId, Outcome, Readiness, Rng, Time};
+use evenkeel_core::{Behind, MethodId, Outcome, Readiness, Rng, Time};
 
 use super::World;
 use super::admitting::{cost_of, meta_at};
 use super::event::{Event, RequestId};
-use super::requests::{At, Behind, Request};
+use super::requests::{At, Request};
 use super::tally::End;
 use crate::model::{Central, Job};
 

@@ -41,7 +41,7 @@ impl Picker {
         rng: &mut Rng,
     ) -> Result<Ticket, Stop> {
         let (settings, retries, mode) = (&self.retrying, &self.slots.retries, self.retrying.hedge);
-        let next = tries.after(backend);
+        let next = tries.after(backend, Cause::Slow);
         if mode == Mode::Off {
             return Err(Stop::Off);
         }

@@ -59,6 +59,8 @@ pub struct Fate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
     retries: u8,
+    /// Those of them that were for a failure.
+    after_failures: u8,
     unsent: u8,
     /// Who refused or failed it last.
     pub(super) not: Option<BackendId>,
@@ -80,15 +82,16 @@ impl Tries {
         self.unsent
     }
 
-    /// With one more attempt, after one at `backend`.
-    fn after(self, backend: BackendId) -> Tries {
-        Tries { retries: self.retries.saturating_add(1), not: Some(backend), ..self }
+    /// With one more attempt, after one at `backend` and for this cause.
+    fn after(self, backend: BackendId, cause: Cause) -> Tries {
+        let after_failures = self.after_failures.saturating_add(u8::from(cause == Cause::Failed));
+        Tries { retries: self.retries.saturating_add(1), after_failures, not: Some(backend), ..self }
     }
 
-    /// Whether whoever asked this process is to be told not to retry either (B17), where the attempt that
+    /// What whoever asked this process is to be told not to retry (B17), if anything, where the attempt that
     /// [`Picker::again`] allowed after one that ended so was not made: nobody took it, or its body is gone.
-    pub fn bubbles_unmade(&self, outcome: Outcome) -> bool {
-        let made = Tries { retries: self.retries.saturating_sub(1), ..*self };
+    pub fn bubbles_unmade(&self, outcome: Outcome) -> Option<Behind> {
+        let made = Tries { after_failures: self.after_failures.saturating_sub(1), ..*self };
         Stop::NoOther.bubbles(outcome, &made)
     }
 
@@ -209,19 +212,32 @@ impl Stop {
         }
     }
 
-    /// Whether whoever asked this process is to be told not to retry either (B17): the layer directly above a refusal or
-    /// a failure has done what can be done after these `tries`, or was told that nothing can.
+    /// What whoever asked this process is to be told not to retry either (B17), if anything: the layer directly above a
+    /// refusal or a failure has done what can be done after these `tries`, or was told that nothing can.
     ///
     /// What failed was tried again and failed once more, or so much fails that the budget is spent. Whoever could not try
     /// it again for a reason of its own leaves that to the layer above.
-    pub const fn bubbles(self, outcome: Outcome, tries: &Tries) -> bool {
-        match outcome {
-            Outcome::DontRetry | Outcome::OutOfQuota => true,
-            Outcome::Overloaded => !matches!(self, Stop::Off | Stop::Observed),
-            Outcome::Failed => tries.retries > 0 || matches!(self, Stop::Budget | Stop::DontRetry),
-            Outcome::Served | Outcome::Expired | Outcome::Cancelled | Outcome::Unsent => false,
-        }
+    pub fn bubbles(self, outcome: Outcome, tries: &Tries) -> Option<Behind> {
+        let (behind, is_done) = match outcome {
+            Outcome::DontRetry | Outcome::OutOfQuota => (Behind::TooMuch, true),
+            Outcome::Overloaded => (Behind::TooMuch, !matches!(self, Stop::Off | Stop::Observed)),
+            Outcome::Failed => {
+                (Behind::Failed, tries.after_failures > 0 || matches!(self, Stop::Budget | Stop::DontRetry))
+            }
+            Outcome::Served | Outcome::Expired | Outcome::Cancelled | Outcome::Unsent => return None,
+        };
+        is_done.then_some(behind)
     }
+}
+
+/// What a call made for a request ran into, that is not to be tried again by whoever made the request (B17). Of several
+/// the greatest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Behind {
+    /// It failed, and was tried again in vain or could not be for want of budget.
+    Failed = 1,
+    /// It was refused as too much.
+    TooMuch = 2,
 }
 
 /// The settings as a picker uses them.
@@ -484,7 +500,7 @@ impl Picker {
         if settings.mode != Mode::On {
             return Err(Stop::Observed);
         }
-        *tries = tries.after(fate.backend);
+        *tries = tries.after(fate.backend, cause);
         Ok(wait)
     }
 
@@ -528,26 +544,36 @@ mod tests {
     fn a_refusal_goes_up_as_dont_retry_once_this_layer_is_done_with_it() {
         let first = Tries::default();
         for stop in Stop::ALL {
-            assert!(stop.bubbles(Outcome::DontRetry, &first) && stop.bubbles(Outcome::OutOfQuota, &first));
+            for verdict in [Outcome::DontRetry, Outcome::OutOfQuota] {
+                assert_eq!(stop.bubbles(verdict, &first), Some(Behind::TooMuch));
+            }
             // Whoever does not retry, or only looks, leaves it to the layer above, which is then the first that does.
-            assert_eq!(stop.bubbles(Outcome::Overloaded, &first), !matches!(stop, Stop::Off | Stop::Observed));
+            let told = (!matches!(stop, Stop::Off | Stop::Observed)).then_some(Behind::TooMuch);
+            assert_eq!(stop.bubbles(Outcome::Overloaded, &first), told);
             for outcome in [Outcome::Served, Outcome::Expired, Outcome::Cancelled, Outcome::Unsent] {
-                assert!(!stop.bubbles(outcome, &first.after(BackendId(1))), "{stop:?} {outcome:?}");
+                let second = first.after(BackendId(1), Cause::Failed);
+                assert_eq!(stop.bubbles(outcome, &second), None, "{stop:?} {outcome:?}");
             }
         }
     }
 
     #[test]
     fn a_failure_goes_up_as_dont_retry_once_it_failed_again_or_the_budget_is_spent() {
-        let (first, second) = (Tries::default(), Tries::default().after(BackendId(1)));
+        let (first, after) = (Tries::default(), |cause| Tries::default().after(BackendId(1), cause));
+        let again = after(Cause::Failed);
         for stop in Stop::ALL {
-            let is_done = matches!(stop, Stop::Budget | Stop::DontRetry);
-            assert_eq!(stop.bubbles(Outcome::Failed, &first), is_done, "{stop:?}");
-            assert!(stop.bubbles(Outcome::Failed, &second), "{stop:?}");
+            let told = matches!(stop, Stop::Budget | Stop::DontRetry).then_some(Behind::Failed);
+            assert_eq!(stop.bubbles(Outcome::Failed, &first), told, "{stop:?}");
+            // Refused or slow elsewhere before, it has failed once.
+            for cause in [Cause::Overloaded, Cause::Slow] {
+                assert_eq!(stop.bubbles(Outcome::Failed, &after(cause)), told, "{stop:?} {cause:?}");
+            }
+            assert_eq!(stop.bubbles(Outcome::Failed, &again), Some(Behind::Failed), "{stop:?}");
         }
 
         // One that was allowed and not made has not failed.
-        assert!(!second.bubbles_unmade(Outcome::Failed) && second.bubbles_unmade(Outcome::Overloaded));
-        assert!(second.after(BackendId(2)).bubbles_unmade(Outcome::Failed));
+        assert_eq!(again.bubbles_unmade(Outcome::Failed), None);
+        assert_eq!(after(Cause::Overloaded).bubbles_unmade(Outcome::Overloaded), Some(Behind::TooMuch));
+        assert_eq!(again.after(BackendId(2), Cause::Failed).bubbles_unmade(Outcome::Failed), Some(Behind::Failed));
     }
 }
