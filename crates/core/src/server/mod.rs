@@ -2,6 +2,7 @@
 
 mod admission;
 mod gate;
+mod held;
 mod refusal;
 
 mod config;
@@ -20,6 +21,7 @@ pub use admission::queue::Place;
 pub use admission::{AdmissionSnapshot, Spent};
 pub use config::ServerConfig;
 pub use gate::{Admission, Entry, Gate, GateLocal, Waiting};
+pub use held::held_by_anybody;
 pub use lifecycle::Phase;
 pub use peers::{PeerAddress, Peers, PeersConfig, PeersSnapshot, Question, Verdict};
 pub use refusal::{Refused, ServerRefusal};

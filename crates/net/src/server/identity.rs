@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use evenkeel_core::Criticality;
+use evenkeel_core::server::held_by_anybody;
 use http::Request;
 
 use super::trusted::Trusted;
@@ -127,9 +128,19 @@ pub(crate) struct Standing {
 }
 
 impl Beliefs {
-    /// Whether this peer's word counts of what it held back: where it may say who is billed.
-    pub(crate) fn counts_held(&self, peer: Option<&super::hub::Peer>) -> bool {
-        peer.map_or(self.trusted == Trusted::Everyone, |peer| peer.standing.may_name_customers)
+    /// What counts of what this peer says it held back: all of it where it may say who is billed. Nobody is believed to hold back
+    /// what matters more than its requests may.
+    pub(crate) fn held(&self, peer: Option<&super::hub::Peer>, said: [u16; 4]) -> [u16; 4] {
+        let is_trusted = peer.map_or(self.trusted == Trusted::Everyone, |peer| peer.standing.may_name_customers);
+        if is_trusted {
+            return said;
+        }
+        let most = self.most(peer.and_then(|peer| peer.standing.identity.as_ref()));
+        let mut held = held_by_anybody(said);
+        for above in most.map_or(held.len(), |most| most.index() + 1)..held.len() {
+            held[above] = 0;
+        }
+        held
     }
 
     /// Of whoever has connected.

@@ -173,8 +173,7 @@ where
     let bytes = request.body().size_hint().lower().min(CLAIMED_MOST);
     meter::on_bytes(bytes);
     let tells_cost = door.tells_costs || headers::wants_cost(request.headers());
-    // Whoever is not believed could make it look as if everybody asked for too much.
-    let held = headers::take_held(request.headers_mut()).filter(|_| door.beliefs.counts_held(peer.as_deref()));
+    let held = headers::take_held(request.headers_mut()).map(|said| door.beliefs.held(peer.as_deref(), said));
     let entry = super::seat::with(|local, rng| {
         if let Some(held) = held {
             door.gate.count_held(local, began, held, rng);

@@ -13,9 +13,9 @@ use evenkeel::Server;
 use evenkeel::admin::Admin;
 use evenkeel::body::{BoxBody, empty};
 use evenkeel::meter::thread_time;
-use evenkeel::server::Handle;
+use evenkeel::server::{Handle, Trusted};
 use evenkeel_core::server::Quota;
-use evenkeel_core::{Mode, ServerConfig};
+use evenkeel_core::{Criticality, Mode, ServerConfig};
 use serde_json::Value;
 use tower::service_fn;
 
@@ -43,13 +43,17 @@ async fn watched() -> Watched {
 
 /// With a quota for all but `mail`.
 async fn watched_with(default: Option<Quota>) -> Watched {
+    watched_as(default, Server::new()).await
+}
+
+async fn watched_as(default: Option<Quota>, server: Server) -> Watched {
     let full = Arc::new(AtomicU32::new(10));
     let cache = Arc::clone(&full);
     let mut config = ServerConfig::default();
     let quota = Quota { by_criticality: [Some(0.001), None, None, None], ..Quota::of_cpu(0.5) };
     config.admission.quotas.customers.push(("mail".to_owned(), quota));
     config.admission.quotas.default = default;
-    let server = Server::new().without_signals().with_config(config);
+    let server = server.without_signals().with_config(config);
     let server = server.with_signal("cache", 100.0, move || f64::from(cache.load(Ordering::Relaxed)));
     let server = server.with_signal("broken", 100.0, || f64::NAN);
     let (at, admin_at) = (listener().await, listener().await);
@@ -115,6 +119,26 @@ async fn the_state_says_who_is_let_in_what_it_costs_and_who_is_refused() {
     let cost = &now["cost"];
     assert!(cost["mean_s"].as_f64().unwrap() > 0.0 && cost["cpu_s"].as_f64().unwrap() > 0.005, "{cost}");
     assert_eq!((&cost["source"], &cost["cpu_factor"]), (&evenkeel::meter::source().into(), &1.0.into()));
+}
+
+/// Whoever is not trusted could send that many as well.
+#[tokio::test]
+async fn of_what_strangers_say_they_held_back_a_few_count_and_nothing_that_matters_more_than_they_may() {
+    let stranger = || Server::new().trust_customers_of(Trusted::Nobody);
+    let lowly = stranger().with_criticality_ceiling(Criticality::SheddablePlus);
+    for (server, said, expected) in [
+        (stranger(), "3,900,0,900", [3, 1, 0, 0]),
+        (stranger(), "0,1,0,9", [0, 1, 0, 3]),
+        (lowly, "0,1,0,9", [0, 1, 0, 0]),
+    ] {
+        let watched = watched_as(None, server).await;
+        watched.ask(request("/cheap/0", &[])).await;
+
+        watched.ask(request("/cheap/0", &[("evenkeel-held", said)])).await;
+
+        let held = watched.admission().await["held"].clone();
+        assert_eq!(Criticality::ALL.map(|level| held[level.as_str()].as_u64().unwrap()), expected, "{said}");
+    }
 }
 
 #[tokio::test]

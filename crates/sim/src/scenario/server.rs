@@ -34,6 +34,8 @@ pub struct ServerSettings {
     pub hint_ttl: Span,
     /// CPU that answering a refusal takes, as a share of what a request costs on average. Default 0.1.
     pub refusal_cost: f64,
+    /// Whether all counts that clients say they held back, or only a little for each request, as of anybody. Default true.
+    pub trusts_clients: bool,
     /// What an answer saves of its CPU for each level by which it is asked to be cheaper, as a share. Default 0: handlers
     /// know no cheaper answers.
     pub degrade_saves: f64,
@@ -155,6 +157,7 @@ impl Default for ServerSettings {
             age: core.age,
             hint_ttl: core.hint_ttl.into(),
             refusal_cost: 0.1,
+            trusts_clients: true,
             degrade_saves: 0.0,
             quotas: BTreeMap::new(),
             quotas_hard: false,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_core::rng::hash3;
-use evenkeel_core::server::{Called, Entry, Refused, ServerRefusal};
+use evenkeel_core::server::{Called, Entry, Refused, ServerRefusal, held_by_anybody};
 use evenkeel_core::{Outcome, RequestMeta, Rng};
 
 use super::World;
@@ -30,7 +30,8 @@ impl World<'_> {
             // Whoever listened there has gone; what the client is told of that is on its way.
             return;
         }
-        if let Some(held) = request.held.take() {
+        let believed = |held| if self.scenario.server.trusts_clients { held } else { held_by_anybody(held) };
+        if let Some(held) = request.held.take().map(believed) {
             task.gate.count_held(&mut task.local, now, held, &mut task.rng);
         }
         let meta = meta_at(request, task);
