@@ -65,12 +65,14 @@ impl<T> Class<T> {
     fn take(&mut self, key: Key) -> Option<Entry<T>> {
         let entry = self.by_deadline.remove(&key)?;
         self.work = self.work.saturating_sub(entry.waiting.work());
+        // At both ends, or those who left behind one that waits for long would stay on the list.
         for line in [&mut self.by_arrival, &mut self.not_entitled] {
             while let Some(first) = line.front()
                 && !self.by_deadline.contains_key(first)
             {
                 line.pop_front();
             }
+            last_there(line, &self.by_deadline);
         }
         Some(entry)
     }
