@@ -137,9 +137,9 @@ async fn each_request_pays_for_itself_among_busy_neighbours() {
     tokio::spawn(Server::new().without_signals().serve(listener, service));
     let _busy = Neighbours::start(6);
 
-    // What a hypervisor takes away is in the one figure and not in the other: it may spoil a batch, not all of them.
+    // What a hypervisor takes away is in the one figure and not in the other: it may spoil a batch, not most of them.
     let mut batches = Vec::new();
-    while batches.len() < 5 && batches.last().is_none_or(|&off| off > 0.05) {
+    while batches.len() < 5 {
         ask(address, 104, 8).await;
         let batch = std::mem::take(&mut *all.lock().unwrap());
         assert_eq!(batch.len(), 104);
@@ -147,7 +147,8 @@ async fn each_request_pays_for_itself_among_busy_neighbours() {
     }
 
     println!("off at p95: {batches:?}, by {}", meter::source());
-    assert!(batches.iter().any(|&off| off <= 0.05), "{batches:?} by {}", meter::source());
+    batches.sort_by(f64::total_cmp);
+    assert!(batches[2] <= 0.05, "half of the batches are further off: {batches:?} by {}", meter::source());
 }
 
 /// The handlers of a batch of requests, on a thread that has no other work.

@@ -88,7 +88,7 @@ impl RecentErrors {
         if (word as u32) < forgetting.counts_from {
             return 0;
         }
-        (value_at(word, ticks(now), forgetting) + ONE / 2) / ONE
+        whole_requests(word, now, forgetting)
     }
 
     /// The same for people to read: what they count as, or would while it only observes.
@@ -96,13 +96,19 @@ impl RecentErrors {
         if forgetting.most == 0 {
             return 0;
         }
-        (value_at(self.0.load(Ordering::Relaxed), ticks(now), forgetting) + ONE / 2) / ONE
+        whole_requests(self.0.load(Ordering::Relaxed), now, forgetting)
     }
 
     /// Forgets all of them: another backend takes the place.
     pub(crate) fn clear(&self) {
         self.0.store(0, Ordering::Release);
     }
+}
+
+/// What is left of `word` in requests, rounded.
+#[inline]
+fn whole_requests(word: u64, now: Time, forgetting: Forgetting) -> u32 {
+    (value_at(word, ticks(now), forgetting) + ONE / 2) / ONE
 }
 
 /// What is left of the value in `word`: halved for every half-life, straight lines between.

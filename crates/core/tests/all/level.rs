@@ -123,6 +123,11 @@ fn what_was_learned_of_a_backend_lasts_until_it_is_heard_of_again() {
     fixture.listen(0, 10_000, uneven);
     fixture.listen(10_250, 20_000, |_| None);
     let soon = fixture.picked(after(20_000), 400)[0];
+    let why = |fixture: &Fixture, now| {
+        let snapshot = fixture.client.snapshot(now);
+        snapshot.backends.iter().find(|one| one.backend == id(0)).unwrap().why
+    };
+    assert_eq!(why(&fixture, after(20_000)), "no fresh report of CPU: as it was learned last");
 
     fixture.listen(20_250, 68_000, |_| None);
     let later = fixture.picked(after(68_000), 400)[0];
@@ -132,6 +137,7 @@ fn what_was_learned_of_a_backend_lasts_until_it_is_heard_of_again() {
     assert!(soon < 60, "it was learned that this one needs less: {soon} of 100");
     assert_eq!(soon, later, "and nothing was heard against it for a minute");
     assert!(silent > 90, "but not for ever: {silent} of 100");
+    assert_eq!(why(&fixture, after(130_000)), "no fresh report of CPU: taken for average");
 }
 
 /// CPU that is full looks the same whatever waits for it.

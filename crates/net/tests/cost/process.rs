@@ -71,7 +71,7 @@ impl Drop for Own {
     }
 }
 
-/// So many requests, eight at once, as callers of ours make them; how many were served.
+/// So many requests, eight at once, as callers with a channel make them; how many were served.
 async fn ask(channel: &Channel, requests: u32) -> usize {
     let asking = (0..8).map(|_| {
         let mut channel = channel.clone();
@@ -102,7 +102,7 @@ async fn measure() {
     let requests = if cfg!(debug_assertions) { 160 } else { 2_400 };
     let own = Own::start();
     let channel = Channel::connect("service", [own.address]).await.unwrap();
-    // The first ones find a process that has just begun.
+    // The first ones find a process that has not settled yet.
     ask(&channel, requests / 4).await;
 
     let (mut shares, first, first_seen) = (Vec::new(), own.used_and_charged().await, own.used_as_others_see_it());

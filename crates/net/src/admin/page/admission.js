@@ -76,9 +76,10 @@ export class AdmissionView {
     const body = JSON.stringify({ server, all });
     try {
       const answer = await fetch("admission", { method: "POST", headers: { "content-type": "application/json" }, body });
-      if (!answer.ok) throw new Error(await answer.text());
+      if (answer.status === 503) throw new Error("It does not answer, and will be switched once it does.");
+      if (!answer.ok) throw new Error(`It was not switched: ${await answer.text()}`);
     } catch (error) {
-      alert(`It was not switched: ${error.message}`);
+      alert(error.message);
     }
   }
 

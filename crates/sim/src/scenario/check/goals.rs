@@ -27,11 +27,10 @@ impl Scenario {
         }
         Ok(())
     }
-}
 
-impl Scenario {
     /// Whether runs can have the figures that checks are about: else all of it would run before anybody is told.
     pub(in crate::scenario) fn check_metrics(&self) -> Result<(), BadScenario> {
+        // What a variant sets wrong is told when it is about to run, with what was set by hand.
         let Ok(variants) = self.variants() else { return Ok(()) };
         for (place, check) in self.checks.iter().enumerate() {
             for (part, metric) in check.parts() {

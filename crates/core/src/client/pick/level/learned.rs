@@ -237,6 +237,7 @@ impl Learned {
             {
                 "less: it fails, which counts as CPU"
             }
+            Some((None, ahead)) if ahead.abs() > NOTABLE => "no fresh report of CPU: as it was learned last",
             Some((None, _)) => "no fresh report of CPU: taken for average",
             Some((Some(excess), _)) if excess > NOTABLE && waiting > excess / 2.0 => {
                 "less: a long line, which counts as CPU"
