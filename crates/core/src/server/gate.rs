@@ -249,9 +249,20 @@ impl Gate {
     fn bites(&self, now: Time, standing: Standing, customer: CustomerId, class: Criticality) -> bool {
         match standing {
             Standing::Within => false,
-            Standing::OverSoft => self.rules.is_short() || self.buckets.refused_above(now, customer, class),
+            Standing::OverSoft => {
+                self.buckets.refused_above(now, customer, class)
+                    || self.rules.is_short() && !self.follows_lower(now, customer, class)
+            }
+            Standing::OverCeiling => self.rules.is_short() || self.buckets.refused_above(now, customer, class),
             Standing::OverHard => true,
         }
+    }
+
+    /// Whether one of the same customer that matters less was let in a moment ago, when capacity was not short yet: the lowest
+    /// is to be refused first. A line that is far too long by now is everybody's.
+    fn follows_lower(&self, now: Time, customer: CustomerId, class: Criticality) -> bool {
+        self.buckets.started_below(now, customer, class)
+            && self.rules.queued() < self.rules.spans().burst.saturating_mul(3)
     }
 
     /// Whether one in line would be refused for its customer's quota, were it to come now.
@@ -332,6 +343,7 @@ impl Gate {
     fn begin(&self, now: Time, admission: &mut Admission) {
         self.running.runs(admission.shard as usize);
         self.rules.note_started(now, admission.criticality);
+        self.buckets.note_started(now, admission.customer, admission.criticality);
         admission.manner.level = if admission.manner.is_sample { 0 } else { self.rules.degrade() };
     }
 

@@ -13,7 +13,7 @@
 use std::sync::OnceLock;
 
 use super::config::Quota;
-use super::rules::is_recent;
+use super::rules::{is_recent, note_now_and_then};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::time::saturating_nanos;
 use crate::{Criticality, CustomerId, Time};
@@ -37,6 +37,8 @@ struct Bucket {
     hard: AtomicU32,
     /// When one of each criticality was last refused for it.
     refused_at: [AtomicU64; 4],
+    /// When one of each criticality was last started, within a millisecond.
+    started_at: [AtomicU64; 4],
     /// The level of what is asked for of each criticality and all above it, refused or not, by what that is expected to cost.
     asked_at: [AtomicU64; 4],
 }
@@ -58,6 +60,8 @@ pub(crate) enum Standing {
     Within,
     /// Over its quota, which bites only while capacity is short.
     OverSoft,
+    /// The same of a ceiling that its criticality has of its own, which nobody else of its customer is measured by.
+    OverCeiling,
     OverHard,
 }
 
@@ -110,14 +114,13 @@ impl Buckets {
     ) -> Standing {
         let Some((bucket, ceiling)) = self.limited(customer, class) else { return Standing::Within };
         let times = if bucket.asks_for_more(now, class, charged) { 1 } else { bucket.chance() };
-        let is_within = bucket.total.has_room(now, charged, bucket.share_of(class) * times)
-            && ceiling.is_none_or(|ceiling| ceiling.has_room(now, charged, self.whole_of(bucket, ceiling)));
-        if is_within {
-            Standing::Within
-        } else if bucket.hard.load(Ordering::Relaxed) != 0 {
-            Standing::OverHard
-        } else {
-            Standing::OverSoft
+        let has_total = bucket.total.has_room(now, charged, bucket.share_of(class) * times);
+        let has_own = ceiling.is_none_or(|ceiling| ceiling.has_room(now, charged, self.whole_of(bucket, ceiling)));
+        match (has_total, has_own) {
+            (true, true) => Standing::Within,
+            _ if bucket.hard.load(Ordering::Relaxed) != 0 => Standing::OverHard,
+            (_, false) => Standing::OverCeiling,
+            (false, true) => Standing::OverSoft,
         }
     }
 
@@ -147,6 +150,20 @@ impl Buckets {
     pub(crate) fn refused_above(&self, now: Time, customer: CustomerId, class: Criticality) -> bool {
         let Some((_, bucket)) = self.bucket(customer) else { return false };
         bucket.refused_at[class.index() + 1..].iter().any(|at| is_recent(now, at))
+    }
+
+    /// One of this criticality begins.
+    #[inline]
+    pub(crate) fn note_started(&self, now: Time, customer: CustomerId, class: Criticality) {
+        if let Some((_, bucket)) = self.bucket(customer) {
+            note_now_and_then(now, &bucket.started_at[class.index()]);
+        }
+    }
+
+    /// Whether one of the same customer that matters less was started a moment ago.
+    pub(crate) fn started_below(&self, now: Time, customer: CustomerId, class: Criticality) -> bool {
+        let Some((_, bucket)) = self.bucket(customer) else { return false };
+        bucket.started_at[..class.index()].iter().any(|at| is_recent(now, at))
     }
 
     /// Whether a request that is expected to cost so much is part of what its customer may ask for. What is beyond is served while
@@ -345,6 +362,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::server::admission::rules::Spans;
     use crate::server::gate::{Gate, GateLocal};
     use crate::{RequestMeta, Rng};
 
@@ -367,6 +385,7 @@ mod tests {
             gate.admit(&mut GateLocal::default(), now, &meta, &mut Rng::from_seed(7)).is_err()
         };
         assert!(!refused(now, Criticality::Sheddable, search), "over its quota, and there is room");
+        let now = now + Duration::from_millis(20);
         gate.rules().set_short(true);
         assert!(refused(now, Criticality::Critical, search));
         gate.rules().set_short(false);
@@ -377,6 +396,32 @@ mod tests {
             !refused(soon, Criticality::CriticalPlus, search) && !refused(soon, Criticality::Sheddable, CustomerId(8))
         );
         assert!(!refused(now + Duration::from_millis(20), Criticality::Sheddable, search));
+    }
+
+    #[test]
+    fn what_matters_more_is_refused_for_a_quota_only_a_moment_after_what_matters_less_was_let_in() {
+        for (own, queued, expected) in [(None, 0, false), (Some(0.1), 0, true), (None, 300 * MS, true)] {
+            let (gate, now, search) = (Gate::default(), Time::from_secs(10), CustomerId(7));
+            let by_criticality = [None, None, own, None];
+            let quota = Quota { by_criticality, burst: Some(Duration::from_secs(1)), ..Quota::of_cpu(0.5) };
+            gate.buckets().set(search, Some(quota));
+            gate.buckets().charge_more(now, search, Criticality::Critical, 5_000 * MS);
+            gate.rules().set_spans(Spans { burst: 100 * MS, ..gate.rules().spans() });
+            let refused = |after: u64, criticality| {
+                let meta = RequestMeta { criticality, customer: search, ..RequestMeta::default() };
+                let now = now + Duration::from_millis(after);
+                gate.admit(&mut GateLocal::default(), now, &meta, &mut Rng::from_seed(7)).is_err()
+            };
+            assert!(!refused(0, Criticality::Sheddable), "over its quota, and there is room");
+
+            gate.rules().set_short(true);
+            gate.rules().set_queued(queued);
+
+            // Neither its own ceiling nor a line that is far too long waits for those below.
+            assert_eq!(refused(5, Criticality::Critical), expected, "{own:?} {queued}");
+            assert!(refused(5, Criticality::Sheddable));
+            assert!(refused(20, Criticality::Critical));
+        }
     }
 
     #[test]

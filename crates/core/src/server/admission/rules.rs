@@ -257,11 +257,7 @@ impl Rules {
 
     #[inline]
     pub(crate) fn note_started(&self, now: Time, class: Criticality) {
-        // Not every time: else all threads would write one line all the time.
-        let at = &self.started_at[class.index()];
-        if now.since(Time::from_nanos(at.load(Ordering::Relaxed))) > NOTED_EVERY {
-            at.store(now.nanos(), Ordering::Relaxed);
-        }
+        note_now_and_then(now, &self.started_at[class.index()]);
     }
 
     /// Whether one that matters more was refused a moment ago.
@@ -272,6 +268,14 @@ impl Rules {
     /// Whether one that matters less was started a moment ago.
     pub(crate) fn started_below(&self, now: Time, class: Criticality) -> bool {
         self.started_at[..class.index()].iter().any(|at| is_recent(now, at))
+    }
+}
+
+/// Notes that it is now, but not every time: else all threads would write one line all the time.
+#[inline]
+pub(crate) fn note_now_and_then(now: Time, at: &AtomicU64) {
+    if now.since(Time::from_nanos(at.load(Ordering::Relaxed))) > NOTED_EVERY {
+        at.store(now.nanos(), Ordering::Relaxed);
     }
 }
 
