@@ -73,6 +73,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "nine-policies",
     "no-datagrams",
     "one-customer",
+    "order-customers",
     "overload",
     "overload-2",
     "overload-8",

@@ -265,7 +265,9 @@ impl World<'_> {
     pub(super) fn note_refused(&mut self, id: RequestId) {
         let now = self.now;
         let (Some(watch), Some(request)) = (&mut self.watch, self.requests.get(id)) else { return };
-        if watch.is_on(now) && request.refusal.is_some_and(ServerRefusal::is_overload) {
+        // A quota decides within one customer too, from the lowest criticality up; who comes too late was not chosen by anybody.
+        let decides = |why: ServerRefusal| why.is_overload() || why == ServerRefusal::OutOfQuota;
+        if watch.is_on(now) && request.refusal.is_some_and(decides) {
             watch.inversion.on_refused(now, request.backend, request.customer, request.criticality.index());
         }
     }

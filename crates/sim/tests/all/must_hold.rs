@@ -40,7 +40,7 @@ fn missed(name: &str, seed: u64) -> Vec<String> {
 
 /// What is decided under load must hold, whatever is drawn: overload, picking, retries, clusters. `./test sim` runs all of
 /// them with seed 1.
-const UNDER_LOAD: [&str; 24] = [
+const UNDER_LOAD: [&str; 25] = [
     "overload-2",
     "overload-8",
     "overload-others",
@@ -49,6 +49,7 @@ const UNDER_LOAD: [&str; 24] = [
     "mild-overload",
     "limit",
     "one-customer",
+    "order-customers",
     "fan-out-burst",
     "spike",
     "hints-per-backend",
