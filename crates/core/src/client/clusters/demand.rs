@@ -56,8 +56,9 @@ impl Demand {
         let share = home.share_reported();
         // Answers that fail cost little, and a small part says little of the whole.
         let is_told = share >= SHARE_TOLD && home.failed_share() + home.refused_share() < ERRORS_TOLD;
-        // Also while it works off what came before, and is asked for less than it does.
-        let mut lately = home.offered_lately().into_iter().chain(home.busy_lately());
+        // Also while it works off what came before, and is asked for less than it does. Reports that are too old for that still
+        // tell of a cluster at its capacity.
+        let mut lately = home.offered_lately().into_iter().chain(home.busy_lately().or(home.last.mean));
         let is_busy = self.processors.is_some() && lately.any(|busy| busy > BUSY);
         if let Some(used) = home.used().filter(|used| is_told && !is_busy && *used > 0.0) {
             let processors = used / share;
@@ -122,6 +123,23 @@ mod tests {
             now = now + PERIOD;
             (last.begun, last.in_flight) = (last.begun + 90, last.in_flight - 10);
             home.observe(now, last, 0.6);
+            demand.count(now, 10);
+            demand.learn(&home);
+        }
+
+        let processors = demand.processors().unwrap_or(0.0);
+        assert!((processors / 60.0 - 1.0).abs() < 0.05, "{processors}");
+    }
+
+    #[test]
+    fn a_cluster_at_its_capacity_says_nothing_by_old_reports_either() {
+        let (mut demand, mut home, mut now) = (Demand::default(), Memory::new(true), Time::from_secs(1));
+        hold(&mut demand, &mut home, &mut now, 0.5, 10);
+        let there = Reading { usable: 20, wanted: 20, known: 30, processors: Some(4.0), ..Reading::default() };
+
+        for _ in 0..40 {
+            now = now + PERIOD;
+            home.observe(now, Reading { load: Some(1.0), mean: Some(1.0), age_s: Some(3.0), ..there }, 1.0);
             demand.count(now, 10);
             demand.learn(&home);
         }

@@ -93,7 +93,7 @@ impl Memory {
         let left = self.counted.map_or(1.0, |then| decay(now.since(then), REPORTED));
         if let (Some(mean), Some(before)) = (reading.mean, self.last.mean)
             && left < UNDONE_MOST
-            && reading.age_s.is_none_or(|age| age <= UNDONE_AGE_MOST_S)
+            && is_young(reading)
         {
             self.utilization_lately.sample(now, ((mean - before * left) / (1.0 - left)).clamp(0.0, 1.0));
         }
@@ -109,9 +109,14 @@ impl Memory {
         Some(busy * (1.0 + waits * (grown.clamp(GROWN_LEAST, GROWN_MOST) - 1.0)) + self.errors())
     }
 
+    /// Utilization of late, while reports are young: old ones leave it as it was, and what was so once says nothing of now.
+    fn undone_lately(&self) -> Option<f64> {
+        self.utilization_lately.mean().filter(|_| is_young(&self.last))
+    }
+
     /// Share of its processors in use of late: all of them where work waits.
     pub(super) fn busy_lately(&self) -> Option<f64> {
-        let utilization = self.utilization_lately.mean()?;
+        let utilization = self.undone_lately()?;
         Some(utilization + self.waits() * (1.0 - utilization).max(0.0))
     }
 
@@ -120,7 +125,7 @@ impl Memory {
     fn waits(&self) -> f64 {
         let rises = |value: f64, from: f64, to: f64| ((value - from) / (to - from)).clamp(0.0, 1.0);
         let waiting = rises(self.last.backlog.unwrap_or(0.0), WAITING_LEAST, BACKLOG_HIGH);
-        waiting.max(rises(self.utilization_lately.mean().unwrap_or(0.0), RESTS_LEAST, NEVER_RESTS))
+        waiting.max(rises(self.undone_lately().unwrap_or(0.0), RESTS_LEAST, NEVER_RESTS))
     }
 
     /// What would be asked of it over what it can do, if it got everything: by the mean of reports, and where work waits by
@@ -224,6 +229,11 @@ impl Memory {
     }
 }
 
+/// Whether its reports tell of now.
+fn is_young(reading: &Reading) -> bool {
+    reading.age_s.is_none_or(|age| age <= UNDONE_AGE_MOST_S)
+}
+
 /// What waits for a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Backlog {
@@ -239,8 +249,9 @@ pub(super) enum Backlog {
 pub(super) const REPORTED: Duration = Duration::from_millis(1_386);
 /// Readings that follow each other sooner cannot be taken apart: 30 ms.
 const UNDONE_MOST: f64 = 0.985;
-/// Two readings at the default period.
-const UNDONE_AGE_MOST_S: f64 = 0.5;
+/// Four readings at the default period. Half of it was too little: clients of a few dozen requests a second hear of another
+/// cluster's tasks after 0.4 to 1 s, and what they knew of it came and went.
+const UNDONE_AGE_MOST_S: f64 = 1.0;
 /// Half-life of what is counted of errors: quick, since an error is certain where a load is a mean.
 const LATELY: Duration = Duration::from_millis(350);
 /// What an error counts as load. Published: a region that shed looked idle until each error counted as 120 %.
@@ -257,8 +268,10 @@ const BACKLOG_HIGH: f64 = 2.0;
 const BACKLOG_FALLS: f64 = 0.98;
 /// As much as chance leaves waiting at 85 %.
 const WAITING_LEAST: f64 = 0.5;
-/// Utilization of late that all are brought to at most, and one that nobody has without work that waits.
-const RESTS_LEAST: f64 = 0.97;
+/// Utilization of late up to which processors rest: where all are brought to at most, nothing has to wait.
+const RESTS_LEAST: f64 = super::TOP;
+/// And one that nobody has without work that waits. Chosen: clients of servers that refuse see 0.98 to 1 where these are asked
+/// for 1 to 1.05 of what they can do, and a mean over tasks is seldom 1 itself.
 const NEVER_RESTS: f64 = 0.99;
 /// What is begun over what is completed: beyond these it is a jolt, no rate.
 const GROWN_LEAST: f64 = 0.5;
@@ -344,6 +357,29 @@ mod tests {
             }
             let lately = memory.offered_lately().unwrap_or(0.0);
             assert!(lately <= most && (age > 1.0 || lately > 0.6), "{age}: {lately}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_was_full_when_last_heard_of_is_not_full_for_ever() {
+        for (age, is_full) in [(0.1, true), (3.0, false)] {
+            let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+            for _ in 0..40 {
+                memory.observe(now, Reading { age_s: Some(0.1), backlog: Some(0.0), ..reading(1.0) }, 1.0);
+                now = now + PERIOD;
+            }
+
+            // A second later: still full as young reports say, or half full as old ones do.
+            for _ in 0..4 {
+                let mean = if is_full { 1.0 } else { 0.5 };
+                memory.observe(now, Reading { age_s: Some(age), backlog: Some(0.0), ..reading(mean) }, 1.0);
+                now = now + PERIOD;
+            }
+
+            let all = memory.asked_for_all().unwrap_or(0.0);
+            assert_eq!(memory.waits() > 0.9, is_full, "{age}: {}", memory.waits());
+            assert_eq!(memory.offered_lately().is_some(), is_full, "{age}: {:?}", memory.offered_lately());
+            assert!((all > 0.9) == is_full && all > 0.49, "{age}: {all}");
         }
     }
 

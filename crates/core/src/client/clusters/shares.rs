@@ -12,8 +12,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// These, nearest first; beyond [`CLUSTERS_MOST`] there is none. For whoever decides on shares without a
-    /// [`Spill`](super::Spill).
+    /// These, nearest first; beyond [`CLUSTERS_MOST`] there is none. Nothing is checked: they add up to 1.
+    // Public for the laboratory alone, whose `ideal` deals by shares that no `Spill` decided on.
+    #[doc(hidden)]
     pub fn new(shares: impl IntoIterator<Item = f64>) -> Self {
         let mut dealt = Shares { shares: [0.0; CLUSTERS_MOST], count: 0 };
         for (place, share) in dealt.shares.iter_mut().zip(shares) {
