@@ -63,8 +63,8 @@ pub mod server;
 
 pub use client::{
     Action, BackendId, BackendList, BackendSpec, BackendState, BadBackends, Behind, Cause, Checked, Client,
-    ClientConfig, Fate, Local, Picker, PolicyName, Refusal, Repeat, RetryConfig, StateChange, Stop, ThrottleConfig,
-    Ticket, Tries,
+    ClientConfig, Fate, HeldBack, Local, Picker, PolicyName, Refusal, Repeat, RetryConfig, StateChange, Stop,
+    ThrottleConfig, Ticket, Tries,
 };
 pub use config::InvalidConfig;
 pub use criticality::Criticality;

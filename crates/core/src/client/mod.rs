@@ -43,7 +43,7 @@ use picker::Candidate;
 pub use picker::{Local, Picker, Ticket, WAKE_MORE_AFTER};
 pub use refusal::Refusal;
 pub use retry::{Behind, Cause, Fate, HedgeConfig, Repeat, RetryConfig, Stop, Tries, UNSENT_WAITS};
-pub use throttle::{CUSTOMERS_APART, ThrottleConfig};
+pub use throttle::{CUSTOMERS_APART, HeldBack, ThrottleConfig};
 
 use crate::snapshot::{BackendSnapshot, ClientSnapshot, RefusalCounts};
 use crate::time::CLOCK_JUMP;

@@ -13,7 +13,7 @@ use super::pick::{Candidates, Policy};
 use super::refusal::Refusal;
 use super::retry::{Settings as Retrying, Tries};
 use super::slots::{Slot, Slots};
-use super::throttle::{Half, Settings};
+use super::throttle::{Half, HeldBack, Settings};
 use super::watching::Watching;
 use crate::{Criticality, CustomerId, Hint, Kind, LoadReport, Mode, Outcome, RequestMeta, Rng, Time};
 
@@ -174,7 +174,7 @@ impl Picker {
         match other {
             _ if mode != Mode::On => Ok(self.pick_and_start(local, now, among, Some(first), rng)),
             None => {
-                self.slots.throttle.hints.hold(self.candidates[first].slot, level);
+                self.slots.throttle.hints.hold(self.candidates[first].slot, among.request().customer, level);
                 Err(Refusal::Throttled)
             }
             other => Ok(self.pick_and_start(local, now, among, other, rng)),
@@ -273,7 +273,7 @@ impl Picker {
         slot.count_end(outcome);
         self.slots.throttle.settle(&self.throttling, now, (customer, criticality), outcome, hinted);
         self.slots.retries.on_ended(&self.retrying, now, customer, outcome, unanswered);
-        if outcome == Outcome::Unsent && held != [0; 4] {
+        if outcome == Outcome::Unsent && !held.is_none() {
             self.slots.throttle.return_held(now, held);
         }
         if slot.in_flight.finish(kind) >= self.limits.of(kind) {
@@ -340,7 +340,7 @@ pub struct Ticket {
     /// Whether the answer came with a hint that says what to send.
     hinted: bool,
     customer: CustomerId,
-    held: [u16; 4],
+    held: HeldBack,
     began: Time,
     /// Whether it is the first attempt of its request, and nobody said that its answer has begun.
     awaits_first: bool,
@@ -365,9 +365,9 @@ impl Ticket {
     }
 
     /// What to say with this request: how many this client did not send since its last one, for what the backend said or
-    /// for what the service took of late, in the order of [`Criticality::ALL`]; `None` where there is nothing to say.
-    pub fn held(&self) -> Option<[u16; 4]> {
-        (self.held != [0; 4]).then_some(self.held)
+    /// for what the service took of late; `None` where there is nothing to say.
+    pub fn held(&self) -> Option<HeldBack> {
+        (!self.held.is_none()).then_some(self.held)
     }
 
     /// How long the answer took to begin, of a first attempt that had none yet.

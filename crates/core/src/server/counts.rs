@@ -1,7 +1,9 @@
 //! What a gate counts, spread over shards on cache lines of their own, so that cores do not pass one line around.
 
+use super::admission::costs::Price;
 use super::refusal::ServerRefusal;
 use crate::sync::{AtomicU64, Ordering};
+use crate::{Criticality, RequestMeta};
 
 /// The counts of one share of the threads.
 #[derive(Debug, Default)]
@@ -37,6 +39,33 @@ pub(crate) struct Shard {
     /// Requests that would have stood in line.
     pub(crate) would_wait: [AtomicU64; 4],
     pub(crate) degraded: AtomicU64,
+}
+
+impl Shard {
+    #[inline]
+    pub(crate) fn count_asked(&self, meta: &RequestMeta) {
+        self.asked[meta.criticality.index()].fetch_add(1, Ordering::Relaxed);
+        if meta.attempt > 0 {
+            self.retries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add_work(&self, class: Criticality, price: Price) {
+        let class = class.index();
+        self.asked_work[class].fetch_add(price.now, Ordering::Relaxed);
+        // What was held back comes in one lump, and is as uneven as one request of that size.
+        self.asked_squares[class].fetch_add(square_micros(price.now), Ordering::Relaxed);
+        if price.now < price.whole {
+            self.saved_work[class].fetch_add(price.whole - price.now, Ordering::Relaxed);
+            let squares = square_micros(price.whole) - square_micros(price.now);
+            self.saved_squares[class].fetch_add(squares, Ordering::Relaxed);
+        }
+    }
+}
+
+fn square_micros(nanos: u64) -> u64 {
+    (nanos / 1_000).saturating_mul(nanos / 1_000)
 }
 
 /// Sums over all shards.

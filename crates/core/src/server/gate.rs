@@ -17,7 +17,8 @@ use super::running::Running;
 use crate::report_cell::ReportCell;
 use crate::sync::{AtomicU32, Ordering};
 use crate::{
-    Criticality, CustomerId, Cutoff, Hint, LastHint, LoadReport, Lot, MethodId, Mode, Outcome, RequestMeta, Rng, Time,
+    Criticality, CustomerId, Cutoff, HeldBack, Hint, LastHint, LoadReport, Lot, MethodId, Mode, Outcome, RequestMeta,
+    Rng, Time,
 };
 
 /// Decides for each request of a server; shared by all threads.
@@ -158,14 +159,9 @@ impl Gate {
         }
         let price = self.costs.price(meta.method, self.rules.degrade());
         let work = price.now;
-        count_asked(shard, meta);
+        shard.count_asked(meta);
         let mut spared = self.check_time(now, shard, meta)?;
-        // One that only observes changes nothing, also not who counts.
-        if !self.rules.is_on(Mechanism::Quota) || self.buckets.is_demand(now, meta.customer, class, work) {
-            add_work(shard, class.index(), price);
-        } else {
-            shard.beyond_quota[class.index()].fetch_add(work, Ordering::Relaxed);
-        }
+        self.count_demand(now, shard, (meta.customer, class), price, 1);
         let judged = self.check_quota(now, shard, meta);
         self.buckets.ask(now, meta.customer, class, work);
         spared |= judged?;
@@ -210,24 +206,48 @@ impl Gate {
         }
     }
 
-    /// Requests that its clients held back since the last ones came, by criticality: demand all the same.
-    pub fn count_held(&self, local: &mut GateLocal, now: Time, held: [u16; 4], rng: &mut Rng) {
+    /// Requests of this customer that clients held back since the last ones came, by criticality: demand all the same.
+    pub fn count_held(&self, local: &mut GateLocal, now: Time, held: HeldBack, rng: &mut Rng) {
         let number = *local.shard.get_or_insert_with(|| rng.below(SHARDS as u32));
         let shard = &self.shards[number as usize % SHARDS];
         if self.costs.mean().is_none() {
             return;
         }
         let price = self.costs.price(MethodId::default(), self.rules.degrade());
-        for (class, &count) in Criticality::ALL.into_iter().zip(&held).filter(|(_, count)| **count > 0) {
+        for (class, &count) in Criticality::ALL.into_iter().zip(&held.counts).filter(|(_, count)| **count > 0) {
             let count = u64::from(count.min(HELD_MOST));
             shard.held[class.index()].fetch_add(count, Ordering::Relaxed);
-            let (work, whole) = (price.now * count, price.whole * count);
-            add_work(shard, class.index(), Price { now: work, whole });
+            let counted = self.count_demand(now, shard, (held.customer, class), price, count);
             // Where the cutoff is on, clients hear what is let in, and these would not come.
             if self.rules.mode(Mechanism::Queue) == Mode::Observe && !self.rules.is_on(Mechanism::Cutoff) {
-                self.shadow.hold(now, class, work, &self.rules);
+                self.shadow.hold(now, class, price.now * counted, &self.rules);
             }
         }
+    }
+
+    /// So many requests at this price are asked for: says how many of them others have to make room for. Beyond its quota nothing
+    /// of a customer is, whether it is sent or held back. Quotas that only observe change nothing, also not who counts.
+    #[inline]
+    fn count_demand(
+        &self,
+        now: Time,
+        shard: &Shard,
+        (customer, class): (CustomerId, Criticality),
+        price: Price,
+        count: u64,
+    ) -> u64 {
+        let counted = if self.rules.is_on(Mechanism::Quota) {
+            self.buckets.demand_of(now, customer, class, price.now, count)
+        } else {
+            count
+        };
+        if counted > 0 {
+            shard.add_work(class, Price { now: price.now * counted, whole: price.whole * counted });
+        }
+        if counted < count {
+            shard.beyond_quota[class.index()].fetch_add(price.now * (count - counted), Ordering::Relaxed);
+        }
+        counted
     }
 
     fn check_time(&self, now: Time, shard: &Shard, meta: &RequestMeta) -> Result<bool, Refused> {
@@ -243,7 +263,7 @@ impl Gate {
             return Ok(false);
         }
         let judged = self.judge(now, shard, class, Mechanism::Quota, ServerRefusal::OutOfQuota);
-        judged.inspect_err(|_| self.buckets.note_refused(now, customer, class))
+        judged.inspect_err(|_| self.buckets.note_refused(now, customer, class, self.rules.refusal_cost()))
     }
 
     fn bites(&self, now: Time, standing: Standing, customer: CustomerId, class: Criticality) -> bool {
@@ -318,7 +338,8 @@ impl Gate {
             self.rules.note_refused(now, class);
         }
         let dont_retry = reason.is_overload() && self.rules.dont_retry();
-        Refused { reason, dont_retry, hint: self.rules.hint().filter(|_| reason.is_overload()) }
+        // Also with those for a quota: where most requests are of one that is out of it, clients would hear nothing else for long.
+        Refused { reason, dont_retry, hint: self.rules.hint().filter(|_| reason != ServerRefusal::Closed) }
     }
 
     fn start(&self, now: Time, mut admission: Admission) -> Entry {
@@ -353,7 +374,8 @@ impl Gate {
         let shard = &self.shards[admission.shard as usize % SHARDS];
         let refused = self.refuse(now, shard, admission.criticality, reason);
         if reason == ServerRefusal::OutOfQuota {
-            self.buckets.note_refused(now, admission.customer, admission.criticality);
+            let cost = self.rules.refusal_cost();
+            self.buckets.note_refused(now, admission.customer, admission.criticality, cost);
         }
         self.leave_line(&admission);
         refused
@@ -528,30 +550,6 @@ impl Gate {
         }
         totals
     }
-}
-
-#[inline]
-fn count_asked(shard: &Shard, meta: &RequestMeta) {
-    let class = meta.criticality.index();
-    shard.asked[class].fetch_add(1, Ordering::Relaxed);
-    if meta.attempt > 0 {
-        shard.retries.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-#[inline]
-fn add_work(shard: &Shard, class: usize, price: Price) {
-    shard.asked_work[class].fetch_add(price.now, Ordering::Relaxed);
-    // What was held back comes in one lump, and is as uneven as one request of that size.
-    shard.asked_squares[class].fetch_add(square_micros(price.now), Ordering::Relaxed);
-    if price.now < price.whole {
-        shard.saved_work[class].fetch_add(price.whole - price.now, Ordering::Relaxed);
-        shard.saved_squares[class].fetch_add(square_micros(price.whole) - square_micros(price.now), Ordering::Relaxed);
-    }
-}
-
-fn square_micros(nanos: u64) -> u64 {
-    (nanos / 1_000).saturating_mul(nanos / 1_000)
 }
 
 /// Whether this one is asked for in full although others are not. By its lot: all that its root request causes is.

@@ -9,7 +9,8 @@ use evenkeel_core::server::{
     Admission, AdmissionConfig, Entry, GateLocal, Line, Quota, Refused, ServerRefusal, Spent, Thresholds, Usage,
 };
 use evenkeel_core::{
-    Criticality, CustomerId, Lot, MethodId, Mode, Outcome, RequestMeta, Rng, Server, ServerConfig, Time,
+    Criticality, CustomerId, Cutoff, HeldBack, Lot, MethodId, Mode, Outcome, RequestMeta, Rng, Server, ServerConfig,
+    Time,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -426,7 +427,9 @@ fn a_hard_quota_refuses_its_customer_and_nobody_else() {
                     let _nobody_waits = end(&server, now, entry.started().unwrap());
                 }
                 Err(refusal) => {
-                    assert_eq!((refusal.reason, refusal.hint), (ServerRefusal::OutOfQuota, None));
+                    // Also that nothing is refused but for quotas: who is told nothing else would go by what held before.
+                    let hint = refusal.hint.map(|hint| hint.cutoff);
+                    assert_eq!((refusal.reason, hint), (ServerRefusal::OutOfQuota, Some(Cutoff::NOTHING)));
                     refused[place] += 1;
                 }
             }
@@ -465,6 +468,35 @@ fn a_criticality_over_its_ceiling_is_refused_and_what_it_asked_for_is_no_demand(
     let beyond = server.snapshot(NOW).admission.beyond_quota.map(|cpu| cpu.as_secs_f64());
     // Nearly all of a thousand of 10 ms each.
     assert!((9.0..10.0).contains(&beyond[0]) && beyond[1..] == [0.0; 3], "{beyond:?}");
+}
+
+#[test]
+fn what_clients_hold_back_beyond_the_quota_of_its_customer_is_no_demand() {
+    let mut server = server(|admission| {
+        admission.quotas.customers.push(("mail".to_owned(), Quota::of_cpu(0.1)));
+    });
+    let (mail, maps) = (server.handle_customer("mail"), server.handle_customer("maps"));
+    let entry = ask(&server, NOW, &of(Criticality::Critical)).unwrap();
+    let _nobody_waits = end(&server, NOW, entry.started().unwrap());
+    let beyond = |server: &Server| server.snapshot(NOW).admission.beyond_quota[2];
+    let hold = |server: &Server, customer| {
+        let held = HeldBack { customer, counts: [0, 0, 100, 0] };
+        server.gate().count_held(&mut GateLocal::default(), NOW, held, &mut Rng::from_seed(1));
+    };
+
+    // A hundred of 10 ms each, of which a burst is within the quota.
+    hold(&server, mail);
+    assert!((700 * MS..1_000 * MS).contains(&beyond(&server)), "{:?}", beyond(&server));
+    let before = beyond(&server);
+    hold(&server, maps);
+    assert_eq!(beyond(&server), before, "nobody limits it");
+
+    let mut config = ServerConfig::default();
+    config.admission.quotas.customers.push(("mail".to_owned(), Quota::of_cpu(0.1)));
+    config.admission.modes.quota = Mode::Observe;
+    server.handle_config(NOW, config).unwrap();
+    hold(&server, mail);
+    assert_eq!(beyond(&server), before, "a quota that only observes changes nothing");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::NOW;
 use evenkeel_core::server::{Admission, AdmissionSnapshot, GateLocal, Spent, Usage};
-use evenkeel_core::{Lot, MethodId, Mode, Outcome, RequestMeta, Rng, Server, ServerConfig, Time};
+use evenkeel_core::{CustomerId, HeldBack, Lot, MethodId, Mode, Outcome, RequestMeta, Rng, Server, ServerConfig, Time};
 
 const MS: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_micros(10_500);
@@ -49,7 +49,8 @@ impl Load {
             self.now = next;
             let meta = RequestMeta { method: MethodId(1), lot: Lot::draw(&mut self.rng), ..RequestMeta::default() };
             let (gate, mut local) = (self.server.gate(), GateLocal::default());
-            gate.count_held(&mut local, next, [0, 0, self.held, 0], &mut self.rng);
+            let held = HeldBack { customer: CustomerId(0), counts: [0, 0, self.held, 0] };
+            gate.count_held(&mut local, next, held, &mut self.rng);
             let entry = gate.admit(&mut local, next, &meta, &mut self.rng);
             if let Some(admission) = entry.ok().map(|entry| entry.started().unwrap()) {
                 self.server.gate().finish(next, admission, Outcome::Served, Some(cost));

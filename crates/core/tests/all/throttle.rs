@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::support;
 use crate::support::{Fixture, NOW, config, id, meta};
 use evenkeel_core::{
-    BackendId, BackendList, BackendSpec, Criticality, Cutoff, Hint, Lot, Mode, Outcome, PolicyName, Refusal,
-    RequestMeta, Rng, ThrottleConfig, Ticket, Time,
+    BackendId, BackendList, BackendSpec, Criticality, CustomerId, Cutoff, HeldBack, Hint, Lot, Mode, Outcome,
+    PolicyName, Refusal, RequestMeta, Rng, ThrottleConfig, Ticket, Time,
 };
 
 const TTL: Duration = Duration::from_millis(800);
@@ -98,7 +98,7 @@ fn where_all_refuse_it_is_not_sent_and_told_to_the_first_picked() {
     let mut unsent = 0;
     for _ in 0..30 {
         let ticket = begin(&mut fixture, after(2), &sheddable(0x8000)).unwrap();
-        let counts = ticket.held().unwrap_or_default();
+        let counts = ticket.held().unwrap_or_default().counts;
         if counts != [0; 4] && unsent < 2 {
             unsent += 1;
             fixture.picker.finish(after(2), ticket, Outcome::Unsent, None);
@@ -177,7 +177,7 @@ fn what_the_formula_refuses_is_told_with_the_next_request_unless_it_was_for_a_qu
         for meta in (0..500).map(sheddable).chain([last]) {
             match begin(&mut fixture, NOW, &meta) {
                 Ok(ticket) => {
-                    told += ticket.held().unwrap_or_default()[0];
+                    told += ticket.held().unwrap_or_default().counts[0];
                     fixture.picker.finish(NOW, ticket, outcome, None);
                 }
                 Err(_) => refused += 1,
@@ -202,9 +202,27 @@ fn told_after(millis: u64) -> Option<[u16; 4]> {
     }
     let last = RequestMeta { criticality: Criticality::CriticalPlus, ..meta() };
     let ticket = begin(&mut fixture, after(millis), &last).unwrap();
-    let held = ticket.held();
+    let held = ticket.held().map(|held| held.counts);
     fixture.picker.finish(after(millis), ticket, Outcome::Served, None);
     held
+}
+
+#[test]
+fn what_is_not_sent_is_told_as_of_the_customer_that_asked_for_it() {
+    let mut fixture = Fixture::new(config(PolicyName::LeastLoaded), 1, 1);
+    tell(&mut fixture, NOW, &[0], hint(1.0));
+    let (mail, maps) = (CustomerId(1), CustomerId(2));
+    for customer in [mail, maps] {
+        for _ in 0..3 {
+            let meta = RequestMeta { customer, ..sheddable(9) };
+            assert!(begin(&mut fixture, after(1), &meta).is_err());
+        }
+
+        let other = RequestMeta { customer: CustomerId(3), criticality: Criticality::Critical, ..meta() };
+        let ticket = begin(&mut fixture, after(1), &other).unwrap();
+        assert_eq!(ticket.held(), Some(HeldBack { customer, counts: [3, 0, 0, 0] }));
+        fixture.picker.finish(after(1), ticket, Outcome::Served, None);
+    }
 }
 
 #[test]
@@ -266,7 +284,7 @@ fn threads_that_heed_hold_and_begin_leave_nothing_in_flight() {
                         Ok(mut ticket) => {
                             let cutoff = f64::from(rng.below(100)) / 100.0;
                             picker.heed(NOW, &mut ticket, hint(cutoff));
-                            let counts = ticket.held().unwrap_or_default();
+                            let counts = ticket.held().unwrap_or_default().counts;
                             told += counts.iter().copied().map(u64::from).sum::<u64>();
                             picker.finish(NOW, ticket, Outcome::Served, None);
                         }
@@ -283,7 +301,7 @@ fn threads_that_heed_hold_and_begin_leave_nothing_in_flight() {
     let (mut local, mut rng) = (evenkeel_core::Local::default(), Rng::from_seed(9));
     for _ in 0..200 {
         let ticket = fixture.picker.begin(&mut local, NOW, &sheddable(0xffff), &mut rng).unwrap();
-        told += ticket.held().unwrap_or_default().iter().copied().map(u64::from).sum::<u64>();
+        told += ticket.held().unwrap_or_default().counts.iter().copied().map(u64::from).sum::<u64>();
         fixture.picker.finish(NOW, ticket, Outcome::Served, None);
     }
 

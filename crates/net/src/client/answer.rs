@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use evenkeel_core::{BackendId, Behind, LoadReport, Outcome, Ticket};
+use evenkeel_core::{BackendId, Behind, CustomerId, LoadReport, Outcome, Ticket};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
@@ -64,9 +64,13 @@ impl Counted {
         self.backend
     }
 
-    /// What to say with the request of those that were not sent.
-    pub(super) fn held(&self) -> Option<[u16; 4]> {
-        self.ticket.as_ref()?.held()
+    /// Says with the request, which is of this customer, how many were not sent, and whose those are.
+    pub(super) fn tell_held(&self, headers: &mut HeaderMap, customer: CustomerId) {
+        let Some(held) = self.ticket.as_ref().and_then(Ticket::held) else { return };
+        headers::write_held(headers, held.counts);
+        if held.customer != customer {
+            headers::write_held_for(headers, self.shared.customers.name(held.customer).as_deref());
+        }
     }
 
     /// The head or the trailers of the answer say what the backend admits, or nothing.

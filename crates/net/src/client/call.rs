@@ -96,9 +96,7 @@ async fn call(
             Ok(begun) => begun,
             Err(refusal) => return walk.without_another(before, &tries, refusal),
         };
-        if let Some(held) = counted.held() {
-            headers::write_held(request.headers_mut(), held);
-        }
+        counted.tell_held(request.headers_mut(), customer);
         let (ended, counted) = hedge::send(&walk, &mut tries, (counted, sender), request).await;
         let backend = counted.backend();
         let attempt = walk.settle(ended, counted, is_head);

@@ -26,6 +26,12 @@ impl Customers {
         }
     }
 
+    /// Who has this number; `None` for nobody in particular, and for the one that many share.
+    pub(crate) fn name(&self, CustomerId(number): CustomerId) -> Option<Arc<str>> {
+        let known = self.0.load();
+        known.iter().find(|(_, known)| **known == number).map(|(name, _)| Arc::clone(name))
+    }
+
     #[cold]
     fn add(&self, name: &Arc<str>) -> CustomerId {
         self.0.rcu(|known| {
@@ -56,5 +62,7 @@ mod tests {
         assert_eq!(first[..63], (1..64).collect::<Vec<u32>>());
         assert!(first[63..].iter().all(|&number| number == CUSTOMERS_APART));
         assert_eq!(customers.number(None), CustomerId(0));
+        assert_eq!(customers.name(CustomerId(3)).as_deref(), Some("customer-2"));
+        assert_eq!([0, CUSTOMERS_APART].map(|number| customers.name(CustomerId(number))), [None, None]);
     }
 }

@@ -13,7 +13,7 @@ use super::answer::{Counted, answered};
 use super::call::{Ended, Walk, send as send_once};
 use super::replay::SentBody;
 use super::sender::{Answer, Failure, Sender};
-use crate::wire::{headers, outcome};
+use crate::wire::outcome;
 
 /// How an attempt ended, and its place.
 type Attempted = (Result<Answer, Ended>, Counted);
@@ -59,9 +59,7 @@ fn second(
     let body = walk.sending.body_beside()?;
     let (other, sender) = walk.begin_hedge(tries, counted)?;
     let mut request = walk.sending.again(body, walk.shared, tries.meta(&walk.first).attempt);
-    if let Some(held) = other.held() {
-        headers::write_held(request.headers_mut(), held);
-    }
+    other.tell_held(request.headers_mut(), walk.first.customer);
     Some((other, sender, request))
 }
 

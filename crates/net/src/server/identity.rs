@@ -154,8 +154,13 @@ impl Beliefs {
     }
 
     /// Leaves of what was resolved only what is believed, on the request too. Connections that nobody told of have no
-    /// standing: their requests may have an identity of their own.
-    pub(crate) fn apply<R>(&self, standing: Option<&Standing>, request: &mut Request<R>, resolved: &mut Resolved) {
+    /// standing: their requests may have an identity of their own. Says whether it is believed whom it names.
+    pub(crate) fn apply<R>(
+        &self,
+        standing: Option<&Standing>,
+        request: &mut Request<R>,
+        resolved: &mut Resolved,
+    ) -> bool {
         let own = request.extensions().get::<Identity>();
         let identity = own.or_else(|| standing.and_then(|standing| standing.identity.as_ref()));
         let trusted = standing.map_or(self.trusted == Trusted::Everyone, |standing| standing.may_name_customers);
@@ -163,7 +168,8 @@ impl Beliefs {
         let set_here = request.extensions().get::<Context>().and_then(|context| context.customer.clone());
         let settled = set_here.or_else(|| identity.map(|identity| Arc::clone(&identity.customer)));
         let most = self.most(identity);
-        if settled.is_some() || !trusted {
+        let is_believed = settled.is_none() && trusted;
+        if !is_believed {
             resolved.customer = settled;
             self.drop_customer(request, resolved.customer.as_deref());
         } else if resolved.customer.is_none() {
@@ -178,6 +184,7 @@ impl Beliefs {
             resolved.criticality = most;
             headers::write_criticality(request.headers_mut(), most);
         }
+        is_believed
     }
 
     fn most(&self, identity: Option<&Identity>) -> Option<Criticality> {

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use evenkeel_core::server::{Entry, Gate, Refused, ServerRefusal};
-use evenkeel_core::{Criticality, Kind, Lot, Outcome, RequestMeta};
+use evenkeel_core::{Criticality, HeldBack, Kind, Lot, Outcome, RequestMeta};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -163,7 +163,7 @@ where
     let now = Instant::now();
     let draw = || super::seat::with(|_, rng| Lot::draw(rng));
     let mut resolved = resolve(now, request.extensions(), request.headers(), None, Defaults::default(), draw);
-    door.beliefs.apply(peer.as_ref().map(|peer| &peer.standing), &mut request, &mut resolved);
+    let may_name = door.beliefs.apply(peer.as_ref().map(|peer| &peer.standing), &mut request, &mut resolved);
     let (method, new_method) = door.methods.number_of(request.uri(), of.is_grpc);
     let customer = door.customers.number_of(resolved.customer.as_deref());
     let customers_row = Customers::row_of(resolved.customer.as_deref(), customer);
@@ -173,7 +173,12 @@ where
     let bytes = request.body().size_hint().lower().min(CLAIMED_MOST);
     meter::on_bytes(bytes);
     let tells_cost = door.tells_costs || headers::wants_cost(request.headers());
-    let held = headers::take_held(request.headers_mut()).map(|said| door.beliefs.held(peer.as_deref(), said));
+    let held = headers::take_held(request.headers_mut()).map(|(said, of)| {
+        let name =
+            |of: &HeaderValue| door.customers.number_of(of.to_str().ok().filter(|name| headers::is_customer(name)));
+        let named = of.as_ref().filter(|_| may_name).map(name);
+        HeldBack { customer: named.unwrap_or(customer), counts: door.beliefs.held(peer.as_deref(), said) }
+    });
     let entry = super::seat::with(|local, rng| {
         if let Some(held) = held {
             door.gate.count_held(local, began, held, rng);

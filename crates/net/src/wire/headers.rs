@@ -205,13 +205,18 @@ pub fn read_held(headers: &HeaderMap) -> Option<[u16; 4]> {
     numbers.next().is_none().then_some(held)
 }
 
-/// The same, taken off the request: a handler that copies headers must not tell the next task.
-pub(crate) fn take_held(headers: &mut HeaderMap) -> Option<[u16; 4]> {
-    let held = read_held(headers);
-    if held.is_some() {
-        headers.remove(names::HELD);
-    }
-    held
+/// What was held back and whose that is said to be, taken off the request: a handler that copies headers must not tell the
+/// next task.
+pub(crate) fn take_held(headers: &mut HeaderMap) -> Option<([u16; 4], Option<HeaderValue>)> {
+    let held = read_held(headers)?;
+    headers.remove(names::HELD);
+    Some((held, headers.remove(names::HELD_FOR)))
+}
+
+/// Says whose they are that were held back; nobody in particular where that is no name.
+pub fn write_held_for(headers: &mut HeaderMap, customer: Option<&str>) {
+    let named = customer.filter(|name| is_customer(name)).and_then(|name| HeaderValue::from_str(name).ok());
+    headers.insert(names::HELD_FOR, named.unwrap_or(HeaderValue::from_static("")));
 }
 
 /// Says what was held back, by [`Criticality::index`].

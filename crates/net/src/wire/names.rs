@@ -22,6 +22,8 @@ pub const ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-att
 pub const LOT: HeaderName = HeaderName::from_static("evenkeel-lot");
 /// Requests this client held back and has not told anybody of, by criticality: `a,b,c,d`, `SHEDDABLE` first (B7).
 pub const HELD: HeaderName = HeaderName::from_static("evenkeel-held");
+/// Whose those are, where that is not the customer of the request that tells of them; empty for nobody in particular (B4, B7).
+pub const HELD_FOR: HeaderName = HeaderName::from_static("evenkeel-held-for");
 /// Load report as text, JSON or base64 (A15).
 pub const LOAD_METRICS: HeaderName = HeaderName::from_static("endpoint-load-metrics");
 /// Load report in base64, as gRPC's trailer (A15).

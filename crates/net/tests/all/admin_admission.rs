@@ -141,6 +141,29 @@ async fn of_what_strangers_say_they_held_back_a_few_count_and_nothing_that_matte
     }
 }
 
+/// What is beyond its quota is no demand: so it matters whose it is, and whom that is believed of.
+#[tokio::test]
+async fn what_was_held_back_counts_as_of_the_customer_that_a_trusted_peer_names() {
+    let (mail, maps) = (("evenkeel-customer", "mail"), ("evenkeel-customer", "maps"));
+    let (for_mail, for_maps) = (("evenkeel-held-for", "mail"), ("evenkeel-held-for", "maps"));
+    let held = ("evenkeel-held", "900,0,0,0");
+    for (trusted, said, is_mails) in [
+        (Trusted::Everyone, vec![maps, held, for_mail], true),
+        (Trusted::Everyone, vec![mail, held, for_maps], false),
+        (Trusted::Everyone, vec![mail, held], true),
+        (Trusted::Nobody, vec![held, for_mail], false),
+    ] {
+        let watched = watched_as(None, Server::new().trust_customers_of(trusted)).await;
+        // What a request costs is known then.
+        watched.ask(request("/dear/2000", &[])).await;
+
+        watched.ask(request("/cheap/0", &said)).await;
+
+        let beyond = watched.admission().await["beyond_quota_cpu_s"]["SHEDDABLE"].as_f64().unwrap();
+        assert_eq!(beyond > 0.1, is_mails, "{said:?}: {beyond}");
+    }
+}
+
 #[tokio::test]
 async fn the_dearest_methods_and_customers_are_known_by_name() {
     let watched = watched().await;

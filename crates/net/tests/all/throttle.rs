@@ -39,8 +39,9 @@ async fn hinting(admit: &'static str) -> (Channel, Arc<Mutex<Vec<String>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let telling = Arc::clone(&told);
     let channel = scripted::channel(move |request, mut respond| {
-        let held = request.headers().get("evenkeel-held").map(|value| value.to_str().unwrap().to_owned());
-        telling.lock().unwrap().extend(held);
+        let named = |name| request.headers().get(name).map(|value: &HeaderValue| value.to_str().unwrap().to_owned());
+        let of = named("evenkeel-held-for").map_or(String::new(), |customer| format!(" of '{customer}'"));
+        telling.lock().unwrap().extend(named("evenkeel-held").map(|held| held + &of));
         async move {
             let mut answer = head(200);
             answer.headers_mut().insert("evenkeel-admit", HeaderValue::from_static(admit));
@@ -65,6 +66,28 @@ async fn a_hint_in_the_head_holds_what_is_below_it_and_the_next_request_tells() 
     let client = channel.snapshot().await.unwrap().client;
     assert_eq!((client.backends[0].held, client.throttled.hints), (3, [1, 2, 0, 0]));
     assert_eq!((client.backends[0].active, client.backends[0].cutoff.unwrap().value()), (0, 2.0));
+}
+
+#[tokio::test]
+async fn whose_requests_were_held_is_told_where_the_next_one_is_of_somebody_else() {
+    let (mut channel, told) = hinting("2;60000").await;
+    assert_eq!(ask(&mut channel, Criticality::Critical).await, Ok(200));
+    let of = |level, customer: Option<&str>| {
+        let mut request = request(level, "text/plain");
+        let context = Context::default().with_criticality(level);
+        let context = customer.map_or(context.clone(), |customer| context.with_customer(customer));
+        request.extensions_mut().insert(context);
+        request
+    };
+
+    for (held, next) in
+        [(Some("mail"), Some("mail")), (Some("mail"), Some("maps")), (Some("maps"), None), (None, Some("mail"))]
+    {
+        assert!(channel.call(of(Criticality::Sheddable, held)).await.is_err());
+        channel.call(of(Criticality::Critical, next)).await.unwrap();
+    }
+
+    assert_eq!(*told.lock().unwrap(), ["1,0,0,0", "1,0,0,0 of 'mail'", "1,0,0,0 of 'maps'", "1,0,0,0 of ''"]);
 }
 
 #[tokio::test]

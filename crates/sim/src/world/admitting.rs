@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel_core::rng::hash3;
 use evenkeel_core::server::{Called, Entry, Refused, ServerRefusal, held_by_anybody};
-use evenkeel_core::{Outcome, RequestMeta, Rng};
+use evenkeel_core::{HeldBack, Outcome, RequestMeta, Rng};
 
 use super::World;
 use super::asking::meta_of;
@@ -30,8 +30,13 @@ impl World<'_> {
             // Whoever listened there has gone; what the client is told of that is on its way.
             return;
         }
-        let believed = |held| if self.scenario.server.trusts_clients { held } else { held_by_anybody(held) };
-        if let Some(held) = request.held.take().map(believed) {
+        if let Some(said) = request.held.take() {
+            // Of strangers neither all of it is believed nor whose it is.
+            let held = if self.scenario.server.trusts_clients {
+                HeldBack { customer: task.customer(said.customer.0), ..said }
+            } else {
+                HeldBack { customer: task.customer(request.customer), counts: held_by_anybody(said.counts) }
+            };
             task.gate.count_held(&mut task.local, now, held, &mut task.rng);
         }
         let meta = meta_at(request, task);

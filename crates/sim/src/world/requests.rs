@@ -1,7 +1,7 @@
 //! Requests on their way, in numbered places that are used again.
 
 use evenkeel_core::server::{Admission, Place, ServerRefusal};
-use evenkeel_core::{Behind, Criticality, Hint, LoadReport, Lot, MethodId, Outcome, Ticket, Tries};
+use evenkeel_core::{Behind, Criticality, HeldBack, Hint, LoadReport, Lot, MethodId, Outcome, Ticket, Tries};
 
 use super::event::{LinkId, RequestId};
 
@@ -75,8 +75,8 @@ pub(crate) struct Request {
     /// What its root request drew.
     pub(crate) lot: Lot,
     pub(crate) method: MethodId,
-    /// What its client held back before it, by criticality.
-    pub(crate) held: Option<[u16; 4]>,
+    /// What its client held back before it.
+    pub(crate) held: Option<HeldBack>,
     /// When its backend began to work on it, and ended.
     pub(crate) worked: (u64, u64),
 }

@@ -8,12 +8,12 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::held::Held;
+use super::held::{Held, HeldBack};
 use crate::client::slots::{BLOCKS, FIRST_BLOCK, address};
 use crate::rng::hash2;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::{CLOCK_JUMP, saturating_nanos};
-use crate::{Criticality, Cutoff, Hint, Priority, Time};
+use crate::{Criticality, CustomerId, Cutoff, Hint, Priority, Time};
 
 /// The hints of all backends of one client.
 #[derive(Debug, Default)]
@@ -61,15 +61,15 @@ impl Hints {
     }
 
     /// A request was not sent at all, and would have gone there.
-    pub(crate) fn hold(&self, slot: u32, criticality: Criticality) {
+    pub(crate) fn hold(&self, slot: u32, customer: CustomerId, criticality: Criticality) {
         let Some(cell) = self.get(slot) else { return };
         cell.held_ever.fetch_add(1, Ordering::Relaxed);
-        cell.held.add_one(criticality);
+        cell.held.add_one(customer, criticality);
     }
 
     /// What was held there since this was last asked.
-    pub(crate) fn take_held(&self, slot: u32) -> [u16; 4] {
-        self.get(slot).map_or([0; 4], |cell| cell.held.take())
+    pub(crate) fn take_held(&self, slot: u32) -> HeldBack {
+        self.get(slot).map_or(HeldBack::default(), |cell| cell.held.take())
     }
 
     /// What a backend is believed to refuse, and how many requests were ever held there.
@@ -250,10 +250,10 @@ mod tests {
     fn what_was_held_is_told_once_and_remembered() {
         let hints = Hints::default();
         hints.heed(NOW, 40, hint(2.0));
-        (0..3).for_each(|_| hints.hold(40, Criticality::Sheddable));
-        hints.hold(40, Criticality::SheddablePlus);
+        (0..3).for_each(|_| hints.hold(40, CustomerId(1), Criticality::Sheddable));
+        hints.hold(40, CustomerId(1), Criticality::SheddablePlus);
 
-        assert_eq!((hints.take_held(40), hints.take_held(40)), ([3, 1, 0, 0], [0; 4]));
+        assert_eq!([0; 2].map(|_| hints.take_held(40).counts), [[3, 1, 0, 0], [0; 4]]);
         assert_eq!(hints.told(NOW, 40).1, 4);
     }
 
@@ -261,13 +261,13 @@ mod tests {
     fn what_was_held_long_ago_is_not_told_with_a_new_hint() {
         let hints = Hints::default();
         hints.heed(NOW, 40, hint(2.0));
-        hints.hold(40, Criticality::Sheddable);
+        hints.hold(40, CustomerId(1), Criticality::Sheddable);
         hints.heed(after(100), 40, hint(2.1));
-        assert_eq!(hints.take_held(40), [1, 0, 0, 0]);
+        assert_eq!(hints.take_held(40).counts, [1, 0, 0, 0]);
 
-        hints.hold(40, Criticality::Sheddable);
+        hints.hold(40, CustomerId(1), Criticality::Sheddable);
         hints.heed(after(60_000), 40, hint(2.0));
-        assert_eq!(hints.take_held(40), [0; 4]);
+        assert!(hints.take_held(40).is_none());
     }
 
     #[test]

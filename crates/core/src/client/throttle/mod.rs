@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use held::Held;
+pub use held::HeldBack;
 pub(crate) use hints::Hints;
 use tally::{BUCKETS, Tally};
 
@@ -136,7 +137,7 @@ impl Throttle {
             return Ok(());
         }
         match self.find(meta.customer).map(|levels| &levels[meta.criticality.index()]) {
-            Some(tally) if tally.has_refused() => self.weigh(tally, settings, now, meta.criticality, rng),
+            Some(tally) if tally.has_refused() => self.weigh(tally, settings, now, meta, rng),
             _ => Ok(()),
         }
     }
@@ -154,21 +155,21 @@ impl Throttle {
         tally: &Tally,
         settings: &Settings,
         now: Time,
-        level: Criticality,
+        meta: &RequestMeta,
         rng: &mut Rng,
     ) -> Result<(), Refusal> {
         match excess(tally, settings, now) {
             Some((requests, excess)) if rng.unit() * (requests + 1.0) < excess => {}
             _ => return Ok(()),
         }
-        self.count(Half::Local, settings.local, level);
+        self.count(Half::Local, settings.local, meta.criticality);
         if settings.local != Mode::On {
             return Ok(());
         }
         if tally.has_overload_lately(settings.bucket(now)) {
             if settings.hints != Mode::Off {
                 self.forget_old(now);
-                self.held.add_one(level);
+                self.held.add_one(meta.customer, meta.criticality);
             }
         } else {
             self.for_quota.fetch_add(1, Ordering::Relaxed);
@@ -206,22 +207,26 @@ impl Throttle {
     }
 
     /// What to tell a backend with a request that goes there: what was held back because of its hints, and what the local half
-    /// has refused since any backend was told. Nothing where hints are off: who listens to no backend tells none.
+    /// has refused since any backend was told, where that is of the same customer; else the next request tells it. Nothing
+    /// where hints are off: who listens to no backend tells none.
     #[inline]
-    pub(crate) fn take_held(&self, settings: &Settings, now: Time, slot: u32) -> [u16; 4] {
+    pub(crate) fn take_held(&self, settings: &Settings, now: Time, slot: u32) -> HeldBack {
         if settings.hints == Mode::Off {
-            return [0; 4];
+            return HeldBack::default();
         }
         let is_old = now.nanos().saturating_sub(self.held_at.load(Ordering::Relaxed)) > HELD_FOR_NANOS;
-        let own = if is_old { [0; 4] } else { self.held.take() };
-        let hinted = if self.hints.any(now) { self.hints.take_held(slot) } else { [0; 4] };
-        std::array::from_fn(|class| own[class].saturating_add(hinted[class]))
+        let own = if is_old { HeldBack::default() } else { self.held.take() };
+        let hinted = if self.hints.any(now) { self.hints.take_held(slot) } else { HeldBack::default() };
+        own.with(hinted).unwrap_or_else(|| {
+            self.held.add(own);
+            hinted
+        })
     }
 
     /// What was taken was not told.
-    pub(crate) fn return_held(&self, now: Time, counts: [u16; 4]) {
+    pub(crate) fn return_held(&self, now: Time, held: HeldBack) {
         self.forget_old(now);
-        self.held.add(counts);
+        self.held.add(held);
     }
 
     /// Something is held now: what was held long before it is no news any more.

@@ -297,6 +297,7 @@ impl Governor {
         }
         if let Some(overhead) = usage.overhead {
             self.overhead = overhead.as_secs_f64() * self.config.cpu_factor;
+            gate.rules().set_refusal_cost((self.overhead * 1e9) as u64);
         }
         let totals = gate.totals();
         if turned_away(&totals) != turned_away(&before) {

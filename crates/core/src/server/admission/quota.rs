@@ -113,8 +113,8 @@ impl Buckets {
         charged: u64,
     ) -> Standing {
         let Some((bucket, ceiling)) = self.limited(customer, class) else { return Standing::Within };
-        let times = if bucket.asks_for_more(now, class, charged) { 1 } else { bucket.chance() };
-        let has_total = bucket.total.has_room(now, charged, bucket.share_of(class) * times);
+        let chance = if bucket.asks_for_more(now, class, charged) { 0 } else { bucket.chance() };
+        let has_total = bucket.total.has_room(now, charged, bucket.share_of(class) + chance);
         let has_own = ceiling.is_none_or(|ceiling| ceiling.has_room(now, charged, self.whole_of(bucket, ceiling)));
         match (has_total, has_own) {
             (true, true) => Standing::Within,
@@ -138,11 +138,14 @@ impl Buckets {
         bucket.asked_at[..=class.index()].iter().for_each(|at| bucket.move_on(at, now, time));
     }
 
-    /// One of this criticality was refused for its customer's quota.
-    pub(crate) fn note_refused(&self, now: Time, customer: CustomerId, class: Criticality) {
-        if let Some((_, bucket)) = self.bucket(customer) {
-            bucket.refused_at[class.index()].store(now.nanos(), Ordering::Relaxed);
-        }
+    /// One of this criticality was refused for its customer's quota, which took so many nanoseconds of CPU. They are part of what
+    /// it uses: else one that asks for far too much would have its quota served, and be refused at the expense of others.
+    pub(crate) fn note_refused(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) {
+        let Some((_, bucket)) = self.bucket(customer) else { return };
+        bucket.refused_at[class.index()].store(now.nanos(), Ordering::Relaxed);
+        let time = bucket.total.time_of(nanos);
+        bucket.pay(&bucket.total.full_at, now, time);
+        bucket.pay(&bucket.total.counted_at, now, time);
     }
 
     /// Whether one of the same customer that matters more was refused for its quota a moment ago. Capacity that is short in
@@ -166,18 +169,18 @@ impl Buckets {
         bucket.started_at[..class.index()].iter().any(|at| is_recent(now, at))
     }
 
-    /// Whether a request that is expected to cost so much is part of what its customer may ask for. What is beyond is served while
+    /// How many of so many requests of this cost each are part of what their customer may ask for. What is beyond is served while
     /// there is room, and is not for the others to make room for.
-    pub(crate) fn is_demand(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) -> bool {
-        let Some((bucket, ceiling)) = self.limited(customer, class) else { return true };
-        let counts = bucket.total.may_count(now, bucket, bucket.share_of(class))
-            && ceiling.is_none_or(|ceiling| ceiling.may_count(now, bucket, self.whole_of(bucket, ceiling)));
-        if counts {
-            for level in std::iter::once(&bucket.total).chain(ceiling) {
-                level.count(now, bucket, nanos);
-            }
+    pub(crate) fn demand_of(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64, count: u64) -> u64 {
+        let Some((bucket, ceiling)) = self.limited(customer, class) else { return count };
+        let of_ceiling = ceiling.map(|ceiling| (ceiling, self.whole_of(bucket, ceiling)));
+        let levels = || std::iter::once((&bucket.total, bucket.share_of(class))).chain(of_ceiling);
+        let counted = levels().map(|(level, most)| level.may_count(now, bucket, most, nanos)).min().unwrap_or(count);
+        let counted = counted.min(count);
+        if counted > 0 {
+            levels().for_each(|(level, _)| level.count(now, bucket, nanos.saturating_mul(counted)));
         }
-        counts
+        counted
     }
 
     /// A request is let in that is expected to cost so many nanoseconds of CPU; says how many it was charged, which is what
@@ -268,7 +271,7 @@ impl Bucket {
     /// Whether what is asked for of this criticality and above is more than its quota, but for what was charged.
     fn asks_for_more(&self, now: Time, class: Criticality, charged: u64) -> bool {
         let ahead = self.asked_at[class.index()].load(Ordering::Relaxed).saturating_sub(now.nanos());
-        u128::from(ahead.saturating_sub(self.total.time_of(charged))) >= self.share_of(class)
+        u128::from(ahead.saturating_sub(self.total.time_of(charged))) >= self.whole()
     }
 
     /// How much further the bucket may be emptied by one that asks for no more than its quota: then its requests are dear by
@@ -276,15 +279,27 @@ impl Bucket {
     /// quota.
     fn chance(&self) -> u128 {
         let is_strict = self.is_default.load(Ordering::Relaxed) == 0 || self.hard.load(Ordering::Relaxed) != 0;
-        if is_strict { 1 } else { CHANCE }
+        if is_strict { 0 } else { self.whole() * CHANCE }
+    }
+
+    /// For a refusal: no further ahead than a few bursts, or one that asks for far too much would be kept out long after it asks
+    /// for less; and what is owed already stays.
+    fn pay(&self, at: &AtomicU64, now: Time, time: u64) {
+        let most = self.most(now);
+        let paid = |before: u64| (before < most).then(|| before.max(now.nanos()).saturating_add(time).min(most));
+        let _owed_already = at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, paid);
     }
 
     fn move_on(&self, at: &AtomicU64, now: Time, time: u64) {
         // One that was let in though its customer owes more than a few bursts was let in because there is room: what was
         // once used is not held against it for ever.
-        let most = now.nanos().saturating_add(self.burst.load(Ordering::Relaxed).saturating_mul(DEBT_MOST));
+        let most = self.most(now);
         let moved = |before: u64| Some(before.clamp(now.nanos(), most).saturating_add(time));
         let _always = at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, moved);
+    }
+
+    fn most(&self, now: Time) -> u64 {
+        now.nanos().saturating_add(self.burst.load(Ordering::Relaxed).saturating_mul(DEBT_MOST))
     }
 
     fn whole(&self) -> u128 {
@@ -307,8 +322,10 @@ impl Level {
         u128::from(ahead.saturating_sub(self.time_of(charged))) < most
     }
 
-    fn may_count(&self, now: Time, bucket: &Bucket, most: u128) -> bool {
-        u128::from(self.counted(now, bucket) - now.nanos()) < most
+    /// How many of this cost there is room for: the last may be more than fits.
+    fn may_count(&self, now: Time, bucket: &Bucket, most: u128, nanos: u64) -> u64 {
+        let room = most.saturating_sub(u128::from(self.counted(now, bucket) - now.nanos()));
+        u64::try_from(room.div_ceil(u128::from(self.time_of(nanos).max(1)))).unwrap_or(u64::MAX)
     }
 
     fn count(&self, now: Time, bucket: &Bucket, nanos: u64) {
@@ -348,9 +365,9 @@ fn default_burst(price: u64, at_once: u64) -> u64 {
 pub(crate) const CUSTOMERS: usize = if cfg!(loom) { 2 } else { 4_096 };
 const PRICE_UNIT: u64 = 1 << 20;
 const DEBT_MOST: u64 = 4;
-/// Bursts that a customer may be ahead whose requests are dear by chance. On two processors a customer with a tenth of them that uses
-/// four fifths of it has costs of 2 and 40 ms a burst ahead for 6 % of the time, and four bursts for less than 0.01 %.
-const CHANCE: u128 = 4;
+/// Bursts that a customer may be further ahead whose requests are dear by chance. On two processors a customer with a tenth of them
+/// that uses four fifths of it has costs of 2 and 40 ms a burst ahead for 6 % of the time, and four bursts for less than 0.01 %.
+const CHANCE: u128 = 3;
 /// How long a customer may use twice its quota where that does not say.
 const BURST_MOST_NANOS: u64 = 1_000_000_000;
 /// For how long, at the rate of its quota, a customer can owe for one charge: what costs more was read wrong, or is beyond
@@ -358,234 +375,4 @@ const BURST_MOST_NANOS: u64 = 1_000_000_000;
 const CHARGE_MOST_NANOS: u64 = 60_000_000_000;
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::server::admission::rules::Spans;
-    use crate::server::gate::{Gate, GateLocal};
-    use crate::{RequestMeta, Rng};
-
-    const MS: u64 = 1_000_000;
-
-    fn buckets(hard: bool) -> Buckets {
-        let buckets = Buckets::default();
-        let quota = Quota { hard, burst: Some(Duration::from_secs(1)), ..Quota::of_cpu(0.5) };
-        buckets.set(CustomerId(7), Some(quota));
-        buckets
-    }
-
-    #[test]
-    fn what_matters_less_is_refused_for_a_moment_after_what_matters_more_though_there_is_room_again() {
-        let (gate, now, search) = (Gate::default(), Time::from_secs(10), CustomerId(7));
-        gate.buckets().set(search, Some(Quota { burst: Some(Duration::from_secs(1)), ..Quota::of_cpu(0.5) }));
-        gate.buckets().charge_more(now, search, Criticality::Critical, 5_000 * MS);
-        let refused = |now: Time, criticality, customer| {
-            let meta = RequestMeta { criticality, customer, ..RequestMeta::default() };
-            gate.admit(&mut GateLocal::default(), now, &meta, &mut Rng::from_seed(7)).is_err()
-        };
-        assert!(!refused(now, Criticality::Sheddable, search), "over its quota, and there is room");
-        let now = now + Duration::from_millis(20);
-        gate.rules().set_short(true);
-        assert!(refused(now, Criticality::Critical, search));
-        gate.rules().set_short(false);
-
-        let soon = now + Duration::from_millis(5);
-        assert!(refused(soon, Criticality::Sheddable, search));
-        assert!(
-            !refused(soon, Criticality::CriticalPlus, search) && !refused(soon, Criticality::Sheddable, CustomerId(8))
-        );
-        assert!(!refused(now + Duration::from_millis(20), Criticality::Sheddable, search));
-    }
-
-    #[test]
-    fn what_matters_more_is_refused_for_a_quota_only_a_moment_after_what_matters_less_was_let_in() {
-        for (own, queued, expected) in [(None, 0, false), (Some(0.1), 0, true), (None, 300 * MS, true)] {
-            let (gate, now, search) = (Gate::default(), Time::from_secs(10), CustomerId(7));
-            let by_criticality = [None, None, own, None];
-            let quota = Quota { by_criticality, burst: Some(Duration::from_secs(1)), ..Quota::of_cpu(0.5) };
-            gate.buckets().set(search, Some(quota));
-            gate.buckets().charge_more(now, search, Criticality::Critical, 5_000 * MS);
-            gate.rules().set_spans(Spans { burst: 100 * MS, ..gate.rules().spans() });
-            let refused = |after: u64, criticality| {
-                let meta = RequestMeta { criticality, customer: search, ..RequestMeta::default() };
-                let now = now + Duration::from_millis(after);
-                gate.admit(&mut GateLocal::default(), now, &meta, &mut Rng::from_seed(7)).is_err()
-            };
-            assert!(!refused(0, Criticality::Sheddable), "over its quota, and there is room");
-
-            gate.rules().set_short(true);
-            gate.rules().set_queued(queued);
-
-            // Neither its own ceiling nor a line that is far too long waits for those below.
-            assert_eq!(refused(5, Criticality::Critical), expected, "{own:?} {queued}");
-            assert!(refused(5, Criticality::Sheddable));
-            assert!(refused(20, Criticality::Critical));
-        }
-    }
-
-    #[test]
-    fn who_asks_for_no_more_than_its_quota_is_not_over_it_for_what_costs_much_by_chance() {
-        let (now, class) = (Time::from_secs(10), Criticality::Critical);
-        let quota = Quota::of_cpu(0.2);
-        let set = Quota { burst: Some(Duration::from_millis(900)), ..quota };
-        // On two processors three quarters of 180 ms are a burst of this criticality; 40 requests of 4 ms are 0.8 of the quota.
-        for (asked, used, quota, expected) in [
-            (40, 160, quota, Standing::Within),
-            (400, 160, quota, Standing::OverSoft),
-            (40, 900, quota, Standing::OverSoft),
-            (40, 160, set, Standing::OverSoft),
-        ] {
-            let (buckets, search) = (Buckets::default(), CustomerId(7));
-            buckets.set_at_once(180 * MS);
-            buckets.set(search, Some(quota));
-            let at = |request: u64| now + Duration::from_micros(request * 1_000_000 / asked);
-
-            (0..asked).for_each(|request| buckets.ask(at(request), search, class, 4 * MS));
-            buckets.charge_more(at(asked), search, class, used * MS);
-
-            assert_eq!(buckets.standing(at(asked), search, class), expected, "{asked} {used}");
-            assert_eq!(buckets.is_entitled(at(asked), search, class, 0), expected == Standing::Within);
-        }
-    }
-
-    #[test]
-    fn what_matters_less_and_is_asked_for_often_takes_nothing_from_what_matters_more() {
-        let (buckets, now, search) = (Buckets::default(), Time::from_secs(10), CustomerId(7));
-        buckets.set_at_once(180 * MS);
-        buckets.set(search, Some(Quota::of_cpu(0.2)));
-
-        (0..1_000).for_each(|_| buckets.ask(now, search, Criticality::Sheddable, 4 * MS));
-
-        assert!(!buckets.is_entitled(now, search, Criticality::Sheddable, 0));
-        assert!(buckets.is_entitled(now, search, Criticality::Critical, 0));
-        assert!(!buckets.is_entitled(now, CustomerId(8), Criticality::Critical, 0), "nobody promised it anything");
-    }
-
-    #[test]
-    fn the_lowest_criticality_is_out_first_and_others_are_not_touched() {
-        let (buckets, now, search) = (buckets(false), Time::from_secs(10), CustomerId(7));
-        // Half a CPU second fills the burst of a second at half a CPU.
-        for (used, out) in [(0, 0), (130, 1), (130, 2), (130, 3), (130, 4)] {
-            buckets.charge(now, search, Criticality::Critical, used * MS);
-            let over = Criticality::ALL.map(|class| buckets.standing(now, search, class) == Standing::OverSoft);
-            assert_eq!(over.iter().filter(|over| **over).count(), out, "{used}");
-            assert!(over.is_sorted_by(|lower, higher| lower >= higher));
-        }
-        assert_eq!(buckets.standing(now, CustomerId(8), Criticality::Sheddable), Standing::Within);
-        assert_eq!(buckets.standing(now + Duration::from_secs(2), search, Criticality::Sheddable), Standing::Within);
-    }
-
-    #[test]
-    fn what_was_taken_too_much_comes_back_and_debt_has_an_end() {
-        let (buckets, now, search) = (buckets(true), Time::from_secs(10), CustomerId(7));
-        buckets.charge(now, search, Criticality::Critical, 600 * MS);
-        assert_eq!(buckets.standing(now, search, Criticality::CriticalPlus), Standing::OverHard);
-        buckets.refund(search, Criticality::Critical, 600 * MS, 10 * MS);
-        assert_eq!(buckets.standing(now, search, Criticality::Sheddable), Standing::Within);
-
-        buckets.charge(now, search, Criticality::Critical, u64::MAX);
-        assert_eq!(buckets.standing(now, search, Criticality::CriticalPlus), Standing::OverHard);
-        let later = now + Duration::from_secs(65);
-        assert_eq!(buckets.standing(later, search, Criticality::CriticalPlus), Standing::Within);
-    }
-
-    #[test]
-    fn what_is_kept_of_a_charge_beyond_the_most_is_what_was_used() {
-        let (buckets, now, search) = (Buckets::default(), Time::from_secs(10), CustomerId(7));
-        let (class, quota) = (Criticality::CriticalPlus, Quota::of_cpu(0.001));
-        buckets.set(search, Some(Quota { hard: true, burst: Some(Duration::from_secs(1)), ..quota }));
-        // A minute is charged for a hundred seconds of that quota, and fifty were used.
-        buckets.charge(now, search, class, 100 * MS);
-        assert_eq!(buckets.standing_without(now, search, class, 100 * MS), Standing::Within);
-
-        buckets.refund(search, class, 100 * MS, 50 * MS);
-
-        let standing = [48, 50].map(|after| buckets.standing(now + Duration::from_secs(after), search, class));
-        assert_eq!(standing, [Standing::OverHard, Standing::Within]);
-    }
-
-    #[test]
-    fn requests_dearer_than_the_burst_are_paid_for_all_the_same() {
-        let (buckets, search) = (buckets(true), CustomerId(7));
-        // Ten CPU seconds each, of half a CPU: one in twenty seconds.
-        let asked = (0..600).map(|second| Time::from_secs(1_000 + second));
-        let let_in = asked.filter(|&now| {
-            let may = buckets.standing(now, search, Criticality::CriticalPlus) == Standing::Within;
-            may && buckets.charge(now, search, Criticality::Critical, 10_000 * MS) == 10_000 * MS
-        });
-        let count = let_in.count();
-        assert!((29..=32).contains(&count), "{count}");
-    }
-
-    #[test]
-    fn a_customer_that_is_always_over_its_quota_still_asks_for_that_much() {
-        let (buckets, search) = (buckets(false), CustomerId(7));
-        // Two CPUs asked for in requests of 10 ms, for ten seconds; half a CPU is its quota.
-        let counted = (0..2_000).filter(|&request| {
-            let now = Time::from_millis(10_000 + request * 5);
-            buckets.charge(now, search, Criticality::Critical, 10 * MS);
-            buckets.is_demand(now, search, Criticality::Critical, 10 * MS)
-        });
-        // 5 CPU seconds in ten seconds, and what the burst had besides.
-        let count = counted.count();
-        assert!((500..=540).contains(&count), "{count}");
-        assert_eq!(buckets.standing(Time::from_secs(20), search, Criticality::Critical), Standing::OverSoft);
-    }
-
-    #[test]
-    fn nothing_is_given_back_that_was_not_taken() {
-        let (buckets, now, free) = (Buckets::default(), Time::from_secs(10), CustomerId(9));
-        assert_eq!(buckets.charge(now, free, Criticality::Critical, 500 * MS), 0);
-    }
-
-    #[test]
-    fn a_criticality_has_a_ceiling_of_its_own_within_that_of_its_customer() {
-        let (buckets, now, search) = (Buckets::default(), Time::from_secs(10), CustomerId(7));
-        let by_criticality = [Some(0.1), None, None, None];
-        let quota = Quota { by_criticality, burst: Some(Duration::from_secs(1)), ..Quota::of_cpu(0.5) };
-        buckets.set(search, Some(quota));
-        let is_within = |class| buckets.standing(now, search, class) == Standing::Within;
-        let (batch, most) = (Criticality::Sheddable, Criticality::CriticalPlus);
-        // A tenth of a CPU second fills the burst of its ceiling, and a fifth of that of the customer.
-        assert_eq!(buckets.charge(now, search, batch, 99 * MS), 99 * MS);
-        assert!(is_within(batch) && buckets.is_demand(now, search, batch, 99 * MS));
-        buckets.charge(now, search, batch, MS);
-        buckets.is_demand(now, search, batch, MS);
-        assert!(!is_within(batch) && !buckets.is_demand(now, search, batch, MS));
-        assert!(is_within(Criticality::SheddablePlus) && buckets.is_demand(now, search, most, MS));
-
-        buckets.refund(search, batch, 50 * MS, 0);
-        assert!(is_within(batch));
-        buckets.charge_more(now, search, most, 480 * MS);
-        assert!(Criticality::ALL.into_iter().all(|class| !is_within(class)), "the customer as a whole is out");
-
-        buckets.set(search, Some(Quota { burst: Some(Duration::from_secs(10)), ..Quota::of_cpu(5.0) }));
-        assert!(is_within(batch), "a ceiling that is gone holds nobody back");
-        assert_eq!(buckets.standing(now, CustomerId(8), batch), Standing::Within);
-    }
-
-    #[test]
-    fn a_burst_that_is_left_open_is_what_may_be_used_at_once_and_a_second_at_most() {
-        let (buckets, now, search) = (Buckets::default(), Time::from_secs(10), CustomerId(7));
-        let by_criticality = [None, None, Some(0.1), None];
-        buckets.set_at_once(40 * MS);
-        buckets.set(search, Some(Quota { by_criticality, hard: true, ..Quota::of_cpu(0.5) }));
-        let stands = |class| buckets.standing(now, search, class);
-
-        // 40 ms of CPU are 80 ms of half a processor, and 400 ms of a tenth of one.
-        buckets.charge(now, search, Criticality::Critical, 25 * MS);
-        assert_eq!(stands(Criticality::Critical), Standing::Within);
-        buckets.charge(now, search, Criticality::CriticalPlus, 10 * MS);
-        assert_eq!(stands(Criticality::CriticalPlus), Standing::Within);
-        buckets.charge(now, search, Criticality::CriticalPlus, 10 * MS);
-        assert_eq!(stands(Criticality::CriticalPlus), Standing::OverHard);
-
-        // More processors were found; however many, what is owed is given back within a second.
-        buckets.set_at_once(80 * MS);
-        assert_eq!(stands(Criticality::CriticalPlus), Standing::Within);
-        buckets.set_at_once(u64::MAX);
-        buckets.charge(now, search, Criticality::CriticalPlus, 500 * MS);
-        assert_eq!(stands(Criticality::CriticalPlus), Standing::OverHard);
-    }
-}
+mod tests;

@@ -59,6 +59,8 @@ pub(crate) struct Rules {
     patience: AtomicU64,
     /// Work in line, as nanoseconds of CPU.
     queued: AtomicU64,
+    /// What refusing one takes, as nanoseconds of CPU.
+    refusal_cost: AtomicU64,
     /// When one of each criticality was last refused for overload, and last started.
     refused_at: [AtomicU64; 4],
     started_at: [AtomicU64; 4],
@@ -85,6 +87,7 @@ impl Rules {
             burst: AtomicU64::new(u64::MAX),
             patience: AtomicU64::new(u64::MAX),
             queued: AtomicU64::new(0),
+            refusal_cost: AtomicU64::new(0),
             refused_at: std::array::from_fn(|_| AtomicU64::new(0)),
             started_at: std::array::from_fn(|_| AtomicU64::new(0)),
         };
@@ -249,6 +252,14 @@ impl Rules {
 
     pub(crate) fn set_queued(&self, nanos: u64) {
         self.queued.store(nanos, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refusal_cost(&self) -> u64 {
+        self.refusal_cost.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_refusal_cost(&self, nanos: u64) {
+        self.refusal_cost.store(nanos, Ordering::Relaxed);
     }
 
     pub(crate) fn note_refused(&self, now: Time, class: Criticality) {
