@@ -106,6 +106,25 @@ fn a_backlog_at_home_that_is_being_worked_off_is_no_reason_to_leave() {
 }
 
 #[test]
+fn where_work_piles_up_elsewhere_a_third_leaves_in_a_second_also_where_all_are_brought_to_one_level() {
+    let (mut spill, mut now) = (spill(3), NOW);
+    hold(&mut spill, &mut now, 2, &[reading(0.8), reading(0.8), reading(0.8)]);
+    let lost = Reading { usable: 10, ..reading(0.8) };
+    let calm = hold(&mut spill, &mut now, 1, &[lost, reading(0.9), reading(0.9)])[1];
+    assert!(calm > 0.1, "{calm}");
+
+    // Four decisions in a second, each with a quarter of 35 %, or down to the mean of late; less while it is worked off.
+    let piled = |backlog| Reading { backlog: Some(backlog), ..reading(0.9) };
+    hold_once(&mut spill, &mut now, &[lost, piled(3.0), reading(0.9)]);
+    let grown = spill.snapshot().nth(1).unwrap().share;
+    hold_once(&mut spill, &mut now, &[lost, piled(2.5), reading(0.9)]);
+    let fallen = spill.snapshot().nth(1).unwrap().share;
+
+    assert!((0.8..0.92).contains(&(grown / calm)), "{calm} {grown}");
+    assert!((0.9..=1.0).contains(&(fallen / grown)), "{grown} {fallen}");
+}
+
+#[test]
 fn a_cluster_is_full_sooner_for_others_unless_they_are_beyond_their_own_capacity() {
     for (home, next, spills) in [(0.86, 0.82, false), (0.92, 0.86, false), (1.0, 0.82, true), (1.0, 0.99, false)] {
         let (mut spill, mut now) = (spill(2), NOW);

@@ -210,6 +210,7 @@ impl Spill {
 
     fn decide(&mut self, passed: f64) {
         let mode = self.config.mode;
+        let before: Vec<f64> = self.clusters.iter().map(|cluster| cluster.share).collect();
         let rooms: Vec<Room> = (0..self.clusters.len()).map(|place| self.room_of(place, passed)).collect();
         let usable = |cluster: &Cluster| cluster.memory.last.usable > 0;
         let mut left = 1.0;
@@ -222,7 +223,7 @@ impl Spill {
             left -= cluster.share;
         }
         if left > 0.0 {
-            left -= self.level(left, passed);
+            left -= self.level(left, &before, passed);
         }
         if left > 0.0 {
             let capacity: f64 = self.clusters.iter().filter(|one| usable(one)).map(|one| one.memory.capacity()).sum();
@@ -242,8 +243,8 @@ impl Spill {
     }
 
     /// Where home would be beyond its capacity with what nobody has room for, all are brought to one level. Says how much of
-    /// it that places.
-    fn level(&mut self, left: f64, passed: f64) -> f64 {
+    /// it that places. `before` is what each got until now.
+    fn level(&mut self, left: f64, before: &[f64], passed: f64) -> f64 {
         let Some(demand) = self.home_demand().filter(|_| self.clusters[0].memory.last.usable > 0) else { return 0.0 };
         let full = self.config.full;
         let bounds = Bounds { from: f64::midpoint(full, 1.0), top: TOP.max(full), margin: self.config.margin };
@@ -255,7 +256,9 @@ impl Spill {
             let cluster = &self.clusters[place];
             let none =
                 Vessel { share: cluster.share, limit: 0.0, load: 1.0, reported: 0.0, processors: 0.0, part: 0.0 };
-            Asked { part, ..self.asked(place, passed) }.vessel(cluster.share, bounds.top).unwrap_or(none)
+            Asked { part, share: before[place], ..self.asked(place, passed) }
+                .vessel(cluster.share, bounds.top)
+                .unwrap_or(none)
         };
         let others: Vec<Vessel> = (1..self.clusters.len()).map(vessel).collect();
         let mut placed = 0.0;
