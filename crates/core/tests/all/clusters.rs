@@ -154,6 +154,31 @@ fn a_cluster_that_fails_fast_looks_idle_and_loses_its_share_all_the_same() {
     assert_eq!(hold(&mut other, &mut now, 5, &[reading(1.0), next]), [1.0, 0.0]);
 }
 
+/// A second in which a cluster elsewhere ends four attempts of this client a period and refuses as many of them as given.
+fn second_elsewhere(spill: &mut Spill, now: &mut Time, there: &mut Reading, refused: [u64; 4]) -> ClusterSnapshot {
+    for count in refused {
+        (there.ended, there.refused) = (there.ended + 4, there.refused + count);
+        hold_once(spill, now, &[reading(0.9), *there]);
+    }
+    spill.snapshot().nth(1).unwrap()
+}
+
+#[test]
+fn one_refusal_of_few_attempts_elsewhere_is_chance_and_a_third_of_them_is_not() {
+    let (mut spill, mut now, mut there) = (spill(2), NOW, reading(0.6));
+    let calm = second_elsewhere(&mut spill, &mut now, &mut there, [0; 4]);
+    assert!(calm.share > 0.05, "{calm:?}");
+
+    // Of the 10 attempts that are remembered chance refuses 0.2, and seldom more than 1.1. What is shown is all of it.
+    let once = second_elsewhere(&mut spill, &mut now, &mut there, [0, 0, 0, 1]);
+    assert!((once.load.unwrap() - 0.6).abs() < 1e-9 && once.errors > 0.05, "{once:?}");
+    assert!(once.share >= calm.share, "{calm:?} {once:?}");
+
+    // 3 to 4 of them are refused: two more than chance, which count as 120 % each.
+    let often = second_elsewhere(&mut spill, &mut now, &mut there, [1, 2, 1, 2]);
+    assert!(often.load > Some(0.8) && often.share < 0.9 * calm.share, "{calm:?} {often:?}");
+}
+
 #[test]
 fn who_has_nobody_gets_nothing_and_the_others_share_by_what_they_can_do() {
     let (mut spill, mut now) = (spill(3), NOW);

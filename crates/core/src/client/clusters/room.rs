@@ -107,7 +107,7 @@ impl Asked<'_> {
                 least = Room { share, why };
             }
         };
-        let (refused, failed) = (memory.refused_share(), memory.failed_share());
+        let (refused, failed) = (memory.refused_beyond_chance(), memory.failed_share());
         if refused > REFUSED_HIGH {
             limit(memory.share_lately() * (1.0 - refused), REFUSES);
         }
