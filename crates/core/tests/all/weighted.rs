@@ -109,6 +109,8 @@ fn the_unknown_get_the_mean_of_the_known_and_say_why() {
     refit(&mut fixture, after(1));
     assert_eq!(weight_of(&fixture, after(1), 0), (1.0, "first reports: the mean of the others"));
 
+    // Asked, and silent.
+    shares(&mut fixture, after(2), 60);
     told(&mut fixture, after(35), &[0, 1, 2]);
     refit(&mut fixture, after(35));
     told(&mut fixture, after(38), &[0, 1, 2]);
@@ -128,6 +130,43 @@ fn the_unknown_get_the_mean_of_the_known_and_say_why() {
     for (number, (weight, why)) in (0..).zip(expected) {
         let seen = weight_of(&fixture, after(41), number);
         assert!((seen.0 - weight).abs() < 1e-6 && seen.1 == why, "{number}: {seen:?}");
+    }
+}
+
+#[test]
+fn the_last_word_of_one_that_nobody_asked_since_counts_until_it_is_asked() {
+    let mut fixture = Fixture::new(with(WeightedConfig { expiry: Duration::from_secs(30), ..plain() }), 2, 3);
+    fixture.client.handle_report(NOW, id(0), &report(0.3, 90.0, 0.0));
+    fixture.client.handle_report(NOW, id(1), &report(0.6, 90.0, 0.0));
+    refit(&mut fixture, after(1));
+
+    refit(&mut fixture, after(300));
+    let (fast, slow) = (weight_of(&fixture, after(300), 0).0, weight_of(&fixture, after(300), 1).0);
+    assert!((fast / slow - 2.0).abs() < 1e-4, "{fast} and {slow}");
+
+    shares(&mut fixture, after(300), 20);
+    refit(&mut fixture, after(301));
+    assert_eq!(weight_of(&fixture, after(301), 1), (1.0, "no report for long: the mean of the others"));
+    refit(&mut fixture, after(3_700));
+    assert_eq!(weight_of(&fixture, after(3_700), 0), (1.0, "no report for long: the mean of the others"));
+}
+
+#[test]
+fn a_long_line_is_still_there_less_what_has_passed() {
+    let mut fixture = Fixture::new(with(plain()), 2, 3);
+    let line = |runnable| LoadReport { runnable: Some(runnable), processors: Some(10.0), ..report(1.0, 100.0, 0.0) };
+    // 1,200 that wait are 12 s of work.
+    fixture.client.handle_report(NOW, id(0), &line(10.0));
+    fixture.client.handle_report(NOW, id(1), &line(1_210.0));
+    let mut ratio_after = |seconds| {
+        refit(&mut fixture, after(seconds));
+        weight_of(&fixture, after(seconds), 1).0 / weight_of(&fixture, after(seconds), 0).0
+    };
+
+    let seen = [1, 13, 15, 17].map(&mut ratio_after);
+    // Half is the least; 4 s left over 4 s, 2 s left, and none.
+    for (ratio, expected) in seen.into_iter().zip([0.5, 0.5, 1.0 / 1.5, 1.0]) {
+        assert!((ratio - expected).abs() < 1e-4, "{seen:?}");
     }
 }
 

@@ -213,7 +213,7 @@ const BEHIND: f32 = 2.0;
 /// it goes too often, and keeps closer to the lowest.
 const CROWD_SHARE: f64 = 0.005;
 /// Queues alone are not enough for clients that rarely hear of them: without any gain a thousand callers of a request a second leave
-/// lines of half a minute on slow machines at 95 % load; with this they are as short as with the default (scenario stable-level).
+/// lines of half a minute on slow machines at 95 % load; with this they are as short as with the default (scenario stable-rare).
 const GAIN_LEAST: f64 = 0.05;
 /// Stable up to there at 95 % load, also with hundreds of clients (scenarios level-stable and stable-level); at twice that 300 clients swing.
 const GAIN_MOST: f64 = 0.5;

@@ -30,7 +30,8 @@ pub struct WeightedConfig {
     /// How long a backend's reports must have come before they count: the first ones of a process say little. All are dealt
     /// alike meanwhile, so at most 10 s. Default 2 s.
     pub blackout: Duration,
-    /// How long a report counts; no less than rare callers need to hear of all, from 30 s on. Default 1 min.
+    /// How long a report counts of a backend that was asked since and said nothing; that of one that was not asked counts for an hour.
+    /// From 30 s on. Default 1 min.
     pub expiry: Duration,
     /// What a backend all of whose answers are errors counts as, in whole utilizations on top of its own. Higher avoids
     /// failing backends more; from 0 to 1. Default 1.0.
@@ -110,7 +111,7 @@ impl Policy for Weighted {
 
     fn wants_checked(&self, now: Time, among: &Candidates<'_>, budget: usize, _rng: &mut Rng) -> Vec<BackendId> {
         // Rare callers hear too little from answers alone to correct anything.
-        let mut stale = among.unheard(now, learned::CORRECTED_WITHIN / 2);
+        let mut stale = among.unheard(now, learned::ASKED_AFTER);
         stale.truncate(budget);
         stale
     }

@@ -317,7 +317,7 @@ const FRESH_FOR: Duration = Duration::from_secs(5);
 const NEW_FOR: Duration = Duration::from_secs(5);
 /// How long what was learned of a backend that left, or says nothing, is kept, since a restart takes less; and how fast that of
 /// one goes that has said nothing for so long. Were it to go after [`FRESH_FOR`], a thousand callers of a request a second would forget
-/// between two reports what they learn from one, and slow machines would have lines of 20 s at 95 % load (`scenarios/stable-level.toml`).
+/// between two reports what they learn from one, and slow machines would have lines of 20 s at 95 % load (`scenarios/stable-rare.toml`).
 const KEPT_FOR: Duration = Duration::from_secs(60);
 /// How many requests reach a backend until a report of those in flight says nothing any more.
 const BELIEVED_FOR: f64 = 10.0;
