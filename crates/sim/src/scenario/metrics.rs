@@ -155,7 +155,7 @@ fn of_level(level: Criticality) -> String {
 /// Attempts by their number; those with higher numbers count as the last.
 pub(crate) const ATTEMPTS_TOLD: usize = 10;
 
-const OF_A_WORLD: [&str; 25] = [
+const OF_A_WORLD: [&str; 27] = [
     "requests",
     "served",
     "failed",
@@ -170,6 +170,8 @@ const OF_A_WORLD: [&str; 25] = [
     "p99_ms",
     "p999_ms",
     "mean_ms",
+    "first_half_p99_ms",
+    "second_half_p99_ms",
     "in_handlers_most",
     "restarts",
     "utilization",

@@ -88,6 +88,11 @@ impl World<'_> {
             }
             put("mean_ms", tally.latency.mean() * 1e-6);
         }
+        for (name, p99) in
+            tally.p99_by_half().into_iter().flat_map(|halves| ["first", "second"].into_iter().zip(halves))
+        {
+            put(&format!("{name}_half_p99_ms"), p99 as f64 * 1e-6);
+        }
         put("in_handlers_most", f64::from(tally.in_handlers_most));
         put("restarts", tally.restarts as f64);
         let served = |[ended, served]: [u64; 2]| (ended > 0).then(|| served as f64 / ended as f64);

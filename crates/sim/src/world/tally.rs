@@ -55,6 +55,8 @@ pub(crate) struct Tally {
     pub(crate) by_customer: Vec<[u64; 2]>,
     /// Nanoseconds from asking to answer, or to giving up.
     pub(crate) latency: Histogram<u64>,
+    /// The same of those asked for in the second half of the time that is measured.
+    pub(crate) latency_later: Histogram<u64>,
     /// What has happened since the last window ended.
     pub(crate) window: Window,
     pub(crate) windows: Vec<Window>,
@@ -106,6 +108,7 @@ pub(crate) struct Window {
 
 impl Tally {
     pub(crate) fn new(scenario: &Scenario) -> Self {
+        let latency = Histogram::new_with_bounds(1, LATENCY_MOST, 3).expect("the bounds are in order");
         Tally {
             measured_from: ORIGIN + scenario.settle.nanos(),
             measured_until: ORIGIN + scenario.duration.nanos(),
@@ -115,7 +118,8 @@ impl Tally {
             all_ended: 0,
             by_criticality: [[0; 2]; Criticality::ALL.len()],
             by_customer: vec![[0; 2]; scenario.customers.len().max(1)],
-            latency: Histogram::new_with_bounds(1, LATENCY_MOST, 3).expect("the bounds are in order"),
+            latency_later: latency.clone(),
+            latency,
             window: Window::default(),
             windows: Vec::new(),
             restarts: 0,
@@ -186,8 +190,20 @@ impl Tally {
         }
         // A caller that gave up waited for all that time; an error or a refusal says nothing of speed.
         if matches!(end, End::Served | End::Expired) {
-            self.latency.saturating_record((now - request.asked).max(1));
+            let took = (now - request.asked).max(1);
+            self.latency.saturating_record(took);
+            if request.asked - self.measured_from >= self.measured_until.saturating_sub(self.measured_from) / 2 {
+                self.latency_later.saturating_record(took);
+            }
         }
+    }
+
+    /// Of requests asked for in either half of the time that is measured: what grows is longer in the second.
+    pub(crate) fn p99_by_half(&self) -> Option<[u64; 2]> {
+        let mut earlier = self.latency.clone();
+        earlier.subtract(&self.latency_later).expect("what came later is part of all");
+        let halves = [&earlier, &self.latency_later];
+        halves.iter().all(|half| !half.is_empty()).then(|| halves.map(|half| half.value_at_quantile(0.99)))
     }
 
     /// A request to a layer behind, made for one of the first service that was asked for then.
