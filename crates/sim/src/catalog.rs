@@ -98,6 +98,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "spread",
     "stable-level",
     "stable-prequal",
+    "stable-rare",
     "stable-weighted",
     "subsets",
     "throttle",
