@@ -135,11 +135,11 @@ pub(crate) fn sureness(answers: f64) -> f64 {
     (answers / SURE_AFTER).min(1.0)
 }
 
-/// What prices of so many answers may be too high by, as a factor: three standard errors of the mean, where costs differ as
-/// much as exponential ones do. None once enough have ended: what is left of it then chance and the line make up for.
+/// What prices of so many answers may be too high by, as a factor: three standard errors of the mean, where costs differ twice as
+/// much as exponential ones do (one in 20 that costs 20 times as much as the others). None once enough have ended: what is left of it then chance and the line make up for.
 pub(crate) fn doubt(answers: f64) -> f64 {
     let error = |count: f64| 1.0 / count.max(1.0).sqrt();
-    1.0 + 3.0 * (error(answers) - error(SURE_AFTER)).max(0.0)
+    1.0 + 6.0 * (error(answers) - error(SURE_AFTER)).max(0.0)
 }
 
 impl Mean {
@@ -307,12 +307,12 @@ mod tests {
         let sure = |level| sureness(costs.answers(level));
         let cheaper = Manner { level: 3, is_degraded: true, ..Manner::default() };
 
-        assert_eq!((doubted(0), sure(0)), (3.81, 0.0));
+        assert_eq!((doubted(0), sure(0)), (6.63, 0.0));
         learn(16, Manner::default());
-        assert_eq!((doubted(0), sure(0)), (1.56, 1.0 / 16.0));
+        assert_eq!((doubted(0), sure(0)), (2.13, 1.0 / 16.0));
         learn(256, cheaper);
         assert_eq!((doubted(3), sure(3)), (1.0, 1.0), "none is whole, and all are known");
-        assert_eq!((doubted(0), sure(0)), (1.56, 1.0 / 16.0), "but whole ones are not");
+        assert_eq!((doubted(0), sure(0)), (2.13, 1.0 / 16.0), "but whole ones are not");
         learn(240, Manner::default());
         assert_eq!((doubted(0), sure(0)), (1.0, 1.0));
     }

@@ -76,6 +76,8 @@ pub(crate) struct Governor {
     dearest: Dearest,
     /// Answers that prices have been the mean of, at each level: a task that found its prices wrong is not fresh again.
     answers: [f64; 4],
+    /// Nanoseconds that an answer costs on average, when last looked at.
+    mean_price: Option<u64>,
     overpriced: Overpriced,
     /// What a refusal costs, in CPU seconds.
     overhead: f64,
@@ -108,6 +110,7 @@ impl Governor {
             degrade: Degrade::default(),
             dearest: Dearest::default(),
             answers: [0.0; 4],
+            mean_price: None,
             overpriced: Overpriced::default(),
             overhead: 0.0,
             refusals: 0.0,
@@ -172,6 +175,7 @@ impl Governor {
             return self.relax(gate);
         }
         self.count_answers(gate);
+        self.reprice(gate);
         self.demand.read(tick);
         self.demand_in_full.read(tick.in_full(&before, &totals));
         let idle = self.idle(seconds, spent_before, spent, waits);
@@ -240,6 +244,19 @@ impl Governor {
     fn count_answers(&mut self, gate: &Gate) {
         for (level, answers) in (0..).zip(&mut self.answers) {
             *answers = answers.max(gate.costs().answers(level));
+        }
+    }
+
+    /// What was asked for by prices of a few answers cost what is known now: a fresh task whose first answers were dear would else
+    /// take what matters for more than fits, long after it knows better.
+    fn reprice(&mut self, gate: &Gate) {
+        let before = std::mem::replace(&mut self.mean_price, gate.costs().mean());
+        if let (Some(before), Some(now)) = (before, self.mean_price)
+            && sureness(self.answers_at(gate)) < 1.0
+        {
+            let factor = now as f64 / before.max(1) as f64;
+            self.demand.scale(factor);
+            self.demand_in_full.scale(factor);
         }
     }
 
@@ -360,7 +377,8 @@ impl Governor {
         (self.capacity.processors() * self.config.slots * sharing).round() as u32
     }
 
-    fn spans(&self, dearest: f64) -> Spans {
+    /// `doubt`: what prices may be too high by, and with them what seems to wait.
+    fn spans(&self, dearest: f64, doubt: f64) -> Spans {
         // Those who share a processor for a millisecond wait for each other that long.
         let age = dearest.max(SHARED_NANOS) * self.config.age;
         let cut = age * self.capacity.most() * self.config.slots * CUT_OVER_AGE;
@@ -369,7 +387,8 @@ impl Governor {
         let left = self.controller.shortening();
         let age = age + left * (burst - age).max(0.0);
         let cut = cut + left * (self.burst() - cut).max(0.0);
-        Spans { age: age as u64, cut: cut as u64, burst: self.burst() as u64, patience }
+        let burst = self.burst() * doubt.min(DOUBT_IN_LINE_MOST);
+        Spans { age: age as u64, cut: cut as u64, burst: burst as u64, patience }
     }
 
     fn publish(&self, gate: &Gate) {
@@ -377,13 +396,15 @@ impl Governor {
         rules.set_cutoff(Cutoff::new(self.controller.value().max(self.signals_cutoff)));
         let room = self.room(gate);
         let over = if self.controller.is_engaged() { OVER_WHILE_CUTTING } else { OVER };
-        rules.set_over(std::array::from_fn(|class| self.demand.from(class) > over * room));
+        // By prices of a few answers nobody is taken for more than fits: whoever is has a shorter line, which is cut at once.
+        let is_sure = sureness(self.answers_at(gate)) >= 1.0;
+        rules.set_over(std::array::from_fn(|class| is_sure && self.demand.from(class) > over * room));
         rules.set_too_much(self.pressure.is_too_much());
         let dearest = self.dearest();
         rules.set_slots(if self.knows_processors { self.slots(dearest) } else { u32::MAX });
         let limit = self.limit.get(self.config.limit, self.config.limit_least);
         rules.set_limit(limit, Cutoff::new(self.limit.cutoff()));
-        rules.set_spans(self.spans(dearest));
+        rules.set_spans(self.spans(dearest, room / self.capacity.get()));
         gate.buckets().set_at_once(if self.knows_processors { (self.burst() * AT_ONCE) as u64 } else { u64::MAX });
         rules.set_degrade(self.degrade.level());
     }
@@ -426,6 +447,8 @@ fn difference(before: Option<Duration>, now: Option<Duration>) -> Option<f64> {
     Some(now?.saturating_sub(before?).as_secs_f64())
 }
 
+/// How much more may wait while prices are those of a few answers. They may as well be too low.
+const DOUBT_IN_LINE_MOST: f64 = 2.0;
 /// Share of what may wait that one customer's burst may be.
 const AT_ONCE: f64 = 0.75;
 /// Work that may wait of those that are being cut, over what is done while one may wait: some are gone before their turn.
@@ -468,7 +491,39 @@ const DEAREST_UNKNOWN: u64 = 50_000_000;
 
 #[cfg(test)]
 mod tests {
+    use super::costs::Manner;
     use super::*;
+
+    #[test]
+    fn what_was_asked_for_when_answers_seemed_dear_costs_what_is_known_now() {
+        let (config, gate) = (AdmissionConfig::default(), Gate::default());
+        let mut governor = Governor::new(Time::from_secs(1), config, &gate);
+        let learn = |count: u32, millis| {
+            let cost = Duration::from_millis(millis);
+            (0..count).for_each(|_| gate.costs().learn(MethodId(0), cost, Manner::default()));
+            gate.costs().mean().unwrap() as f64
+        };
+        let asked = Tick { seconds: 0.0105, work: [0.0, 0.0, 0.08, 0.0], squares: [0.0, 0.0, 0.0032, 0.0] };
+        let look = |governor: &mut Governor| {
+            governor.count_answers(&gate);
+            governor.reprice(&gate);
+            governor.demand.rates()[2]
+        };
+
+        let dear = learn(2, 40);
+        look(&mut governor);
+        governor.demand.read(asked);
+        let before = governor.demand.rates()[2];
+        let mean = learn(18, 2);
+        let after = look(&mut governor);
+        assert!((after / before - mean / dear).abs() < 1e-6 && after < before / 5.0, "{before} {after}");
+
+        // Of hundreds of answers the mean is what it is: what was asked for before was asked for at its price.
+        learn(300, 2);
+        let before = look(&mut governor);
+        learn(300, 4);
+        assert!((look(&mut governor) - before).abs() < 1e-9);
+    }
 
     #[test]
     fn prices_are_doubted_only_where_they_are_what_refuses() {
