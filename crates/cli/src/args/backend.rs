@@ -7,6 +7,7 @@ use clap::Args;
 use evenkeel::server::Trusted;
 use evenkeel_core::Mode;
 use evenkeel_core::server::Quota;
+use tracing::level_filters::LevelFilter;
 
 use super::signals::{SignalArg, bytes, signal};
 use super::values::{address, default_quota, mechanism, mode, number, peer, quota, ratio, seed, trusted, whole_number};
@@ -107,6 +108,10 @@ pub(crate) struct BackendArgs {
     #[arg(long, value_name = "N", value_parser = seed, default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) seed: u64,
 
+    /// What it logs on stderr: off, error, warn, info (also who switched what) or debug
+    #[arg(long, value_name = "LEVEL", value_parser = log_level, default_value = "warn")]
+    pub(crate) log: LevelFilter,
+
     /// Print a JSON document in a line when it listens, and another when it has stopped
     #[arg(long)]
     pub(crate) json: bool,
@@ -114,6 +119,11 @@ pub(crate) struct BackendArgs {
     /// End at once when stdin is closed: whoever started it is gone
     #[arg(long, hide = true)]
     pub(crate) exit_with_stdin: bool,
+}
+
+fn log_level(text: &str) -> Result<LevelFilter, String> {
+    let named = LOG_LEVELS.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
+    named.map(|(_, level)| level).ok_or_else(|| format!("use one of {}", LOG_LEVELS.map(|(name, _)| name).join(", ")))
 }
 
 fn virtual_cores(text: &str) -> Result<u32, String> {
@@ -135,6 +145,14 @@ fn cpu_factor(text: &str) -> Result<f64, String> {
 fn start_up(text: &str) -> Result<f64, String> {
     number(text, 0.0, 3600.0)
 }
+
+const LOG_LEVELS: [(&str, LevelFilter); 5] = [
+    ("off", LevelFilter::OFF),
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+];
 
 const EXAMPLES: &str = "\
 Examples:

@@ -90,3 +90,25 @@ fn a_quota_that_is_off_is_taken_with_a_note_where_it_can_be_switched_on() {
     let expected = "note: --default-quota has no effect with --admission off until that is switched on at --admin: ";
     assert!(told.starts_with(expected), "{told}");
 }
+
+/// A thousandth of a processor is reserved and a whole one is used: the signal is wrong, is left out, and whoever runs the process
+/// is told.
+#[test]
+fn a_signal_that_is_left_out_is_said_on_stderr_unless_nothing_is_to_be_logged() {
+    for (log, is_said) in [("warn", true), ("off", false)] {
+        let line = format!("backend --listen 127.0.0.1:0 --reserved-cpu 0.001 --log {log}");
+        let mut child =
+            command(&line).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let address = said.trim_end().strip_prefix("listening on ").unwrap().parse().unwrap();
+
+        for _ in 0..4 {
+            send(address, "GET /work?cpu_us=300000 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        }
+        child.kill().unwrap();
+        let told = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+
+        assert_eq!(told.contains("WARN a signal is left out signal=\"cpu\""), is_said, "{log}: {told}");
+    }
+}

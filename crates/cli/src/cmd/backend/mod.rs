@@ -47,6 +47,8 @@ pub(crate) fn run(args: &BackendArgs, out: &mut impl Write) -> Result<(), Failur
     if args.exit_with_stdin {
         std::thread::spawn(exit_with_stdin);
     }
+    let logging = tracing_subscriber::fmt().with_max_level(args.log).with_writer(std::io::stderr).with_ansi(false);
+    logging.with_target(false).init();
     runtime_for_work()?.block_on(serve(args, out))
 }
 
