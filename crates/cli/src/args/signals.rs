@@ -60,6 +60,10 @@ pub(super) fn signal(text: &str) -> Result<SignalArg, String> {
         let what = "off, or four numbers that rise: for SHEDDABLE, SHEDDABLE_PLUS, CRITICAL and CRITICAL_PLUS";
         return Err(format!("after {name}= write {what}"));
     };
+    if matches!(signal, Signal::Cpu | Signal::Memory | Signal::Throttled) && steps.iter().any(|step| *step > SHARE_MOST)
+    {
+        return Err(format!("{name} is a share, and never more than {SHARE_MOST}: write 0.5 for 50 %"));
+    }
     Ok(SignalArg { signal, thresholds: Some(Thresholds(steps)) })
 }
 
@@ -79,6 +83,8 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write bytes from 1MiB to 1048576GiB, as in 512MiB (KiB, MiB and GiB are known)".to_owned())
 }
 
+/// A share of what there is; a little more than all can be in use for a while, and where less is reserved than there is.
+const SHARE_MOST: f64 = 10.0;
 /// A process has more than that before it does anything.
 const BYTES_LEAST: u64 = 1 << 20;
 const BYTES_MOST: u64 = 1 << 50;

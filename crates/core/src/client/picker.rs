@@ -262,6 +262,8 @@ impl Picker {
             debug_assert!(false, "a ticket of another client");
             return;
         };
+        // Before its report: whoever is seen in between has not been asked in vain.
+        slot.count_end(outcome);
         if let Some(report) = report {
             self.slots.count_nonsense(slot.hear(now, report, 1));
         }
@@ -270,7 +272,6 @@ impl Picker {
         } else if outcome == Outcome::Served {
             slot.errors.forgive(now, self.forgetting);
         }
-        slot.count_end(outcome);
         self.slots.throttle.settle(&self.throttling, now, (customer, criticality), outcome, hinted);
         self.slots.retries.on_ended(&self.retrying, now, customer, outcome, unanswered);
         if outcome == Outcome::Unsent && !held.is_none() {

@@ -263,7 +263,13 @@ impl Gate {
             return Ok(false);
         }
         let judged = self.judge(now, shard, class, Mechanism::Quota, ServerRefusal::OutOfQuota);
-        judged.inspect_err(|_| self.buckets.note_refused(now, customer, class, self.rules.refusal_cost()))
+        judged.inspect_err(|_| self.note_out_of_quota(now, customer, class))
+    }
+
+    /// On a task with room to spare refusing is at nobody's expense.
+    fn note_out_of_quota(&self, now: Time, customer: CustomerId, class: Criticality) {
+        let cost = if self.rules.is_short() { self.rules.refusal_cost() } else { 0 };
+        self.buckets.note_refused(now, customer, class, cost);
     }
 
     fn bites(&self, now: Time, standing: Standing, customer: CustomerId, class: Criticality) -> bool {
@@ -281,8 +287,7 @@ impl Gate {
     /// Whether one of the same customer that matters less was let in a moment ago, when capacity was not short yet: the lowest
     /// is to be refused first. A line that is far too long by now is everybody's.
     fn follows_lower(&self, now: Time, customer: CustomerId, class: Criticality) -> bool {
-        self.buckets.started_below(now, customer, class)
-            && self.rules.queued() < self.rules.spans().burst.saturating_mul(3)
+        self.buckets.started_below(now, customer, class) && self.rules.queued() < self.rules.spans().far_too_long()
     }
 
     /// Whether one in line would be refused for its customer's quota, were it to come now.
@@ -338,7 +343,7 @@ impl Gate {
             self.rules.note_refused(now, class);
         }
         let dont_retry = reason.is_overload() && self.rules.dont_retry();
-        // Also with those for a quota: where most requests are of one that is out of it, clients would hear nothing else for long.
+        // Also with those for a quota or a deadline: where most requests are of one that is out of it, clients would hear nothing else for long.
         Refused { reason, dont_retry, hint: self.rules.hint().filter(|_| reason != ServerRefusal::Closed) }
     }
 
@@ -374,8 +379,7 @@ impl Gate {
         let shard = &self.shards[admission.shard as usize % SHARDS];
         let refused = self.refuse(now, shard, admission.criticality, reason);
         if reason == ServerRefusal::OutOfQuota {
-            let cost = self.rules.refusal_cost();
-            self.buckets.note_refused(now, admission.customer, admission.criticality, cost);
+            self.note_out_of_quota(now, admission.customer, admission.criticality);
         }
         self.leave_line(&admission);
         refused

@@ -173,10 +173,8 @@ where
     let bytes = request.body().size_hint().lower().min(CLAIMED_MOST);
     meter::on_bytes(bytes);
     let tells_cost = door.tells_costs || headers::wants_cost(request.headers());
-    let held = headers::take_held(request.headers_mut()).map(|(said, of)| {
-        let name =
-            |of: &HeaderValue| door.customers.number_of(of.to_str().ok().filter(|name| headers::is_customer(name)));
-        let named = of.as_ref().filter(|_| may_name).map(name);
+    let held = headers::take_held(request.headers_mut()).map(|(said, named)| {
+        let named = named.filter(|_| may_name).map(|name| door.customers.number_of(headers::customer_in(&name)));
         HeldBack { customer: named.unwrap_or(customer), counts: door.beliefs.held(peer.as_deref(), said) }
     });
     let entry = super::seat::with(|local, rng| {

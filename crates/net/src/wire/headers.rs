@@ -166,7 +166,12 @@ pub fn write_dont_retry(headers: &mut HeaderMap, behind: Behind, is_grpc: bool) 
 
 /// Who is billed, as the sender says; whether to believe it is the reader's to decide.
 pub fn read_customer(headers: &HeaderMap) -> Option<&str> {
-    let name = headers.get(names::CUSTOMER)?.to_str().ok()?.trim();
+    customer_in(headers.get(names::CUSTOMER)?)
+}
+
+/// The customer that a header names, if it is a name.
+pub(crate) fn customer_in(value: &HeaderValue) -> Option<&str> {
+    let name = value.to_str().ok()?.trim();
     is_customer(name).then_some(name)
 }
 
@@ -208,9 +213,11 @@ pub fn read_held(headers: &HeaderMap) -> Option<[u16; 4]> {
 /// What was held back and whose that is said to be, taken off the request: a handler that copies headers must not tell the
 /// next task.
 pub(crate) fn take_held(headers: &mut HeaderMap) -> Option<([u16; 4], Option<HeaderValue>)> {
+    // Also where nothing is said of how many: what is passed on must not name somebody else's customer.
+    let of = headers.remove(names::HELD_FOR);
     let held = read_held(headers)?;
     headers.remove(names::HELD);
-    Some((held, headers.remove(names::HELD_FOR)))
+    Some((held, of))
 }
 
 /// Says whose they are that were held back; nobody in particular where that is no name.
@@ -219,7 +226,7 @@ pub fn write_held_for(headers: &mut HeaderMap, customer: Option<&str>) {
     headers.insert(names::HELD_FOR, named.unwrap_or(HeaderValue::from_static("")));
 }
 
-/// Says what was held back, by [`Criticality::index`].
+/// Says what was held back, by [`Criticality::index`], of the customer of this request.
 pub fn write_held(headers: &mut HeaderMap, held: [u16; 4]) {
     let mut text = Text::default();
     for (place, count) in held.into_iter().enumerate() {
@@ -229,6 +236,7 @@ pub fn write_held(headers: &mut HeaderMap, held: [u16; 4]) {
         text.push_number(u32::from(count));
     }
     headers.insert(names::HELD, text.value());
+    headers.remove(names::HELD_FOR);
 }
 
 /// What the task that answered admits now. A cutoff above 4, more than four decimals, or a time that no task may be

@@ -160,7 +160,7 @@ async fn what_was_held_back_counts_as_of_the_customer_that_a_trusted_peer_names(
         watched.ask(request("/cheap/0", &said)).await;
 
         let beyond = watched.admission().await["beyond_quota_cpu_s"]["SHEDDABLE"].as_f64().unwrap();
-        assert_eq!(beyond > 0.1, is_mails, "{said:?}: {beyond}");
+        assert_eq!(beyond > 0.0, is_mails, "{said:?}: {beyond}");
     }
 }
 

@@ -170,7 +170,11 @@ fn what_was_held_is_four_numbers_the_least_critical_first() {
     for bad in ["", "1,2,3", "1,2,3,4,5", "1,2,3,", "1,2,3,65536", "1,-2,3,4", "a,b,c,d", ",,,", "1;2;3;4"] {
         assert_eq!(headers::read_held(&with("evenkeel-held", bad)), None, "{bad}");
     }
-    // Whose they are; empty where that is nobody in particular, or no name.
+    // Whose they are; what was held of the own customer names nobody else.
+    headers::write_held_for(&mut headers, Some("maps"));
+    headers::write_held(&mut headers, [1, 0, 0, 0]);
+    assert_eq!(text(&headers, "evenkeel-held-for"), None);
+    // Empty where that is nobody in particular, or no name.
     for (name, expected) in
         [(Some("mail"), "mail"), (None, ""), (Some(""), ""), (Some("a\nb"), ""), (Some(" mail"), "")]
     {

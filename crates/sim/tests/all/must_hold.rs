@@ -144,7 +144,7 @@ fn groups_of_policies_and_stability_at_95_percent_hold_with_another_seed() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
-/// Two minutes of CPU; only with `./test --long`.
+/// Six minutes of CPU; only with `./test --long`.
 #[test]
 fn what_must_hold_under_load_holds_with_seeds_far_apart() {
     if std::env::var_os("EVENKEEL_LONG").is_none() {

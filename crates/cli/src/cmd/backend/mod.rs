@@ -15,7 +15,7 @@ use axum::extract::RawQuery;
 use evenkeel::admin::Admin;
 use evenkeel::client::{Fixed, Tcp};
 use evenkeel::clock::Clock;
-use evenkeel::server::{Handle, Secret};
+use evenkeel::server::{Handle, Secret, Trusted};
 use evenkeel::{Channel, ChannelConfig};
 use evenkeel_core::server::Modes;
 use evenkeel_core::{Mode, Rng, ServerConfig};
@@ -161,6 +161,10 @@ fn check_quotas(args: &BackendArgs, modes: Modes) -> Result<(), Failure> {
     if args.virtual_cores.is_some() {
         let why = "quotas are of CPU, and requests on virtual processors use none: leave one of the two out";
         return Err(Failure::Usage(format!("{option} has no effect with --virtual-cores: {why}")));
+    }
+    if !args.quotas.is_empty() && args.trust_customers == Trusted::Nobody {
+        let why = "nobody is believed to be a customer: trust those who say so, or use --default-quota";
+        return Err(Failure::Usage(format!("--quota has no effect with --trust-customers nobody: {why}")));
     }
     let off = match modes {
         Modes { all: Mode::Off, .. } => "--admission off",

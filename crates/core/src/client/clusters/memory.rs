@@ -192,7 +192,7 @@ impl Memory {
             return self.refused_share();
         }
         let mean = self.ended * REFUSED_BY_CHANCE;
-        let chance = mean + DEVIATIONS * mean.sqrt();
+        let chance = (mean + DEVIATIONS * mean.sqrt()).max(1.0);
         (self.refused - chance).max(0.0) / (self.ended + PRIOR)
     }
 
@@ -271,7 +271,7 @@ const ERROR_LOAD: f64 = 1.2;
 const PRIOR: f64 = 1.0;
 /// Of what comes from elsewhere. Measured: clusters at 0.93 to 0.96 of their capacity refuse 0.3 to 2.7 % of it.
 const REFUSED_BY_CHANCE: f64 = 0.02;
-/// How far beyond the mean a count may be by chance: of 8 attempts one refusal, of 40 two, of 400 thirteen. At three a cluster
+/// How far beyond the mean a count may be by chance: up to 8 attempts one refusal, of 40 two, of 400 thirteen. At three a cluster
 /// that is really too full is seen later: 1.05 of a capacity in the worst second of 300 clients in `spill`, where two have 1.02.
 const DEVIATIONS: f64 = 2.0;
 /// A tenth of what was there, or less: nothing can be foretold of that.

@@ -140,7 +140,7 @@ const TRICKLE: f64 = 0.01;
 const STEP_UNKNOWN: f64 = 0.02;
 /// `full` may be 1: then any load beyond it counts.
 const NARROWEST: f64 = 0.01;
-/// Chance refuses one in a hundred near full load.
+/// Beside what chance refuses near full load (`refused_beyond_chance`); at home that is one in a hundred.
 const REFUSED_HIGH: f64 = 0.02;
 /// Share that leaves in a second while work piles up: what is 40 % too much is gone in a second.
 const LEAVE_RATE: f64 = 0.35;

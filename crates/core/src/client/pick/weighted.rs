@@ -31,7 +31,7 @@ pub struct WeightedConfig {
     /// alike meanwhile, so at most 10 s. Default 2 s.
     pub blackout: Duration,
     /// How long a report counts of a backend that was asked since and said nothing; that of one that was not asked counts for an hour.
-    /// From 30 s on. Default 1 min.
+    /// From 30 s to an hour. Default 1 min.
     pub expiry: Duration,
     /// What a backend all of whose answers are errors counts as, in whole utilizations on top of its own. Higher avoids
     /// failing backends more; from 0 to 1. Default 1.0.
@@ -63,7 +63,7 @@ impl WeightedConfig {
         InvalidConfig::unless_in_range("pick.weighted.every", self.every, Duration::from_millis(100), seconds(10))?;
         // A blackout as long as the expiry never ends for callers that pause: round robin, which diverges near full load.
         InvalidConfig::unless_in_range("pick.weighted.blackout", self.blackout, Duration::ZERO, seconds(10))?;
-        InvalidConfig::unless_in_range("pick.weighted.expiry", self.expiry, EXPIRY_LEAST, seconds(3600))?;
+        InvalidConfig::unless_in_range("pick.weighted.expiry", self.expiry, EXPIRY_LEAST, EXPIRY_MOST)?;
         InvalidConfig::unless_in_range("pick.weighted.error_penalty", self.error_penalty, 0.0, PENALTY_MOST)?;
         InvalidConfig::unless_in_range("pick.weighted.slow_start", self.slow_start, Duration::ZERO, seconds(300))?;
         InvalidConfig::unless_in_range("pick.weighted.correction", self.correction, 0.0, 0.5)
@@ -125,5 +125,7 @@ impl Policy for Weighted {
 /// Longer than it takes a caller of a request a second to hear of each of 20 backends. With 10 s a thousand of them had lines of 26 s at
 /// 95 % load, while a word expired whether or not its backend was asked; less was not tried since.
 const EXPIRY_LEAST: Duration = Duration::from_secs(30);
+/// Also how long the last word of one counts that nobody asked since.
+const EXPIRY_MOST: Duration = Duration::from_secs(3_600);
 /// With twice that the healthy half breaks where the other half fails one request in five at 95 % load.
 const PENALTY_MOST: f64 = 1.0;

@@ -26,8 +26,12 @@ impl HeldBack {
         if self.is_none() || more.is_none() {
             return Some(if self.is_none() { more } else { self });
         }
-        let counts = std::array::from_fn(|class| self.counts[class].saturating_add(more.counts[class]));
+        let counts = sums(self.counts, more.counts);
         (self.customer == more.customer).then_some(HeldBack { counts, ..self })
+    }
+
+    pub(crate) fn sum(&self) -> u32 {
+        self.counts.iter().copied().map(u32::from).sum()
     }
 }
 
@@ -47,7 +51,7 @@ impl Held {
         loop {
             let before = unpacked(seen);
             let customer = if before.is_none() { more.customer } else { before.customer };
-            let sum = packed(before.with(HeldBack { customer, ..more }).unwrap_or(more));
+            let sum = packed(HeldBack { customer, counts: sums(before.counts, more.counts) });
             match self.0.compare_exchange_weak(seen, sum, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -67,6 +71,10 @@ impl Held {
     pub(crate) fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
+}
+
+fn sums(one: [u16; 4], other: [u16; 4]) -> [u16; 4] {
+    std::array::from_fn(|class| one[class].saturating_add(other[class]))
 }
 
 fn packed(HeldBack { customer, counts }: HeldBack) -> u64 {

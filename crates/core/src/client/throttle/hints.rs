@@ -72,6 +72,13 @@ impl Hints {
         self.get(slot).map_or(HeldBack::default(), |cell| cell.held.take())
     }
 
+    /// What was taken is not told yet.
+    pub(crate) fn keep_held(&self, slot: u32, held: HeldBack) {
+        if let Some(cell) = self.get(slot) {
+            cell.held.add(held);
+        }
+    }
+
     /// What a backend is believed to refuse, and how many requests were ever held there.
     pub(crate) fn told(&self, now: Time, slot: u32) -> (Option<Cutoff>, u64) {
         self.get(slot).map_or((None, 0), |cell| {

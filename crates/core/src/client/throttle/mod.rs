@@ -207,8 +207,8 @@ impl Throttle {
     }
 
     /// What to tell a backend with a request that goes there: what was held back because of its hints, and what the local half
-    /// has refused since any backend was told, where that is of the same customer; else the next request tells it. Nothing
-    /// where hints are off: who listens to no backend tells none.
+    /// has refused since any backend was told, where that is of the same customer; else the greater of the two. Nothing where
+    /// hints are off: who listens to no backend tells none.
     #[inline]
     pub(crate) fn take_held(&self, settings: &Settings, now: Time, slot: u32) -> HeldBack {
         if settings.hints == Mode::Off {
@@ -218,6 +218,11 @@ impl Throttle {
         let own = if is_old { HeldBack::default() } else { self.held.take() };
         let hinted = if self.hints.any(now) { self.hints.take_held(slot) } else { HeldBack::default() };
         own.with(hinted).unwrap_or_else(|| {
+            // The other grows until it is its turn.
+            if own.sum() > hinted.sum() {
+                self.hints.keep_held(slot, hinted);
+                return own;
+            }
             self.held.add(own);
             hinted
         })

@@ -98,7 +98,7 @@ pub struct Quota {
     pub by_criticality: [Option<f64>; 4],
     /// How long it may use twice as much before that counts. Default: until it has used three quarters of what may wait, and 1 s at most:
     /// one that asks for ten times its quota is over it before its burst has filled the line. A customer that asks for no more than a soft
-    /// quota, by what its requests cost on average, may be four times as far ahead: then they are dear by chance.
+    /// quota, by what its requests cost on average, may be three bursts further ahead: then they are dear by chance.
     pub burst: Option<Duration>,
     /// Refused even while there is room. Default false: a limit bites only while capacity is short.
     pub hard: bool,

@@ -86,6 +86,13 @@ impl Costs {
         self.means[0].count().max(cheaper) as f64
     }
 
+    /// What answers of each level take of whole ones, from the first on; `None` where none or too few were made cheaper.
+    pub(crate) fn parts(&self) -> [Option<f64>; LEVELS] {
+        let whole = self.mean().filter(|whole| *whole > 0);
+        let of = |means: &[Mean]| Some(means[0].get(LEARNED_AFTER)? as f64 / whole? as f64);
+        std::array::from_fn(|place| of(&self.degraded[place]).map(|part| part.min(1.0)))
+    }
+
     /// One more has ended.
     pub(crate) fn learn(&self, method: MethodId, cost: Duration, manner: Manner) {
         let nanos = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX).min(COST_MOST);
@@ -139,7 +146,7 @@ pub(crate) fn sureness(answers: f64) -> f64 {
 /// much as exponential ones do (one in 20 that costs 20 times as much as the others). None once enough have ended: what is left of it then chance and the line make up for.
 pub(crate) fn doubt(answers: f64) -> f64 {
     let error = |count: f64| 1.0 / count.max(1.0).sqrt();
-    1.0 + 6.0 * (error(answers) - error(SURE_AFTER)).max(0.0)
+    1.0 + STANDARD_ERRORS * COSTS_DIFFER * (error(answers) - error(SURE_AFTER)).max(0.0)
 }
 
 impl Mean {
@@ -235,6 +242,10 @@ const REMEMBERED_FEW: u64 = 256;
 const FRESH: u64 = 32;
 /// Answers from which on prices are believed as they are. No more than are remembered of cheaper ones.
 const SURE_AFTER: f64 = REMEMBERED_FEW as f64;
+/// Standard errors of a mean that it may be off by; and how much costs differ, as their deviation over their mean: 1 for exponential ones,
+/// 2.1 where one in 20 costs 20 times as much as the others.
+const STANDARD_ERRORS: f64 = 3.0;
+const COSTS_DIFFER: f64 = 2.0;
 /// Levels of cheaper answers.
 const LEVELS: usize = 3;
 /// Requests from which on a method's own mean is better than that of all.

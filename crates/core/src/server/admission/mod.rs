@@ -76,8 +76,8 @@ pub(crate) struct Governor {
     dearest: Dearest,
     /// Answers that prices have been the mean of, at each level: a task that found its prices wrong is not fresh again.
     answers: [f64; 4],
-    /// Nanoseconds that an answer costs on average, when last looked at.
-    mean_price: Option<u64>,
+    /// Nanoseconds that an answer is taken to cost on average, when last looked at.
+    price: u64,
     overpriced: Overpriced,
     /// What a refusal costs, in CPU seconds.
     overhead: f64,
@@ -110,7 +110,7 @@ impl Governor {
             degrade: Degrade::default(),
             dearest: Dearest::default(),
             answers: [0.0; 4],
-            mean_price: None,
+            price: gate.costs().price(MethodId::default(), 0).whole,
             overpriced: Overpriced::default(),
             overhead: 0.0,
             refusals: 0.0,
@@ -182,6 +182,7 @@ impl Governor {
         let is_cutting = self.is_cutting_by_price(&before, &totals, gate) && !waits;
         if let Some(factor) = self.overpriced.read(idle.filter(|_| is_cutting)) {
             gate.costs().scale(factor);
+            self.price = gate.costs().price(MethodId::default(), 0).whole;
             self.demand.scale(factor);
             self.demand_in_full.scale(factor);
         }
@@ -217,7 +218,8 @@ impl Governor {
             self.controller.read(&reading);
         }
         self.limit.read(self.crowd(seconds, &before, &totals, gate), self.config.limit, self.config.limit_least);
-        self.degrade.read(seconds, self.demand_in_full.from(0) / capacity, &self.config.degrade);
+        let pressure = self.demand_in_full.from(0) / capacity;
+        self.degrade.read(seconds, pressure, &self.config.degrade, &gate.costs().parts());
         self.publish(gate);
         self.refusals += (seconds / REFUSALS_OVER).min(1.0) * (refused / seconds - self.refusals);
         gate.rules().set_hint_ttl(self.hint_ttl(gate));
@@ -250,10 +252,9 @@ impl Governor {
     /// What was asked for by prices of a few answers cost what is known now: a fresh task whose first answers were dear would else
     /// take what matters for more than fits, long after it knows better.
     fn reprice(&mut self, gate: &Gate) {
-        let before = std::mem::replace(&mut self.mean_price, gate.costs().mean());
-        if let (Some(before), Some(now)) = (before, self.mean_price)
-            && sureness(self.answers_at(gate)) < 1.0
-        {
+        let now = gate.costs().price(MethodId::default(), 0).whole;
+        let before = std::mem::replace(&mut self.price, now);
+        if sureness(self.answers_at(gate)) < 1.0 {
             let factor = now as f64 / before.max(1) as f64;
             self.demand.scale(factor);
             self.demand_in_full.scale(factor);
@@ -314,7 +315,9 @@ impl Governor {
         }
         if let Some(overhead) = usage.overhead {
             self.overhead = overhead.as_secs_f64() * self.config.cpu_factor;
-            gate.rules().set_refusal_cost((self.overhead * 1e9) as u64);
+            // What is known is what a request takes outside of handlers, which is more than a refusal where these do little.
+            let most = gate.costs().mean().unwrap_or(0) as f64 * REFUSAL_OF_REQUEST_MOST;
+            gate.rules().set_refusal_cost((self.overhead * 1e9).min(most) as u64);
         }
         let totals = gate.totals();
         if turned_away(&totals) != turned_away(&before) {
@@ -404,7 +407,7 @@ impl Governor {
         rules.set_slots(if self.knows_processors { self.slots(dearest) } else { u32::MAX });
         let limit = self.limit.get(self.config.limit, self.config.limit_least);
         rules.set_limit(limit, Cutoff::new(self.limit.cutoff()));
-        rules.set_spans(self.spans(dearest, room / self.capacity.get()));
+        rules.set_spans(self.spans(dearest, doubt(self.answers_at(gate))));
         gate.buckets().set_at_once(if self.knows_processors { (self.burst() * AT_ONCE) as u64 } else { u64::MAX });
         rules.set_degrade(self.degrade.level());
     }
@@ -447,6 +450,9 @@ fn difference(before: Option<Duration>, now: Option<Duration>) -> Option<f64> {
     Some(now?.saturating_sub(before?).as_secs_f64())
 }
 
+/// What a customer pays for a refusal at most, of what a request costs on average: as much as refusals are reckoned with in overload-8
+/// and order-customers. Were it more, one that asks for a little too much of what costs little would have nothing.
+const REFUSAL_OF_REQUEST_MOST: f64 = 0.1;
 /// How much more may wait while prices are those of a few answers. They may as well be too low.
 const DOUBT_IN_LINE_MOST: f64 = 2.0;
 /// Share of what may wait that one customer's burst may be.

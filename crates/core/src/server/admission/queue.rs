@@ -167,7 +167,7 @@ impl<T> Queue<T> {
         if !self.is_too_long(rules) {
             return None;
         }
-        let is_far_too_long = self.work() >= rules.spans().burst.saturating_mul(3);
+        let is_far_too_long = self.work() >= rules.spans().far_too_long();
         if rules.started_below(now, criticality) && !is_far_too_long {
             return None;
         }

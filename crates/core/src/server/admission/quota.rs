@@ -4,6 +4,8 @@
 //! as the quota needs to give that much back; refusing is comparing it with now. What a request is expected to cost is
 //! taken when it is let in, the difference when it has ended, so a bucket may go into debt.
 //!
+//! Whoever is refused for its quota while capacity is short pays for the refusal: else it would be at the expense of others.
+//!
 //! What a customer asks for is counted apart, by what it is expected to cost. One that asks for no more than its quota and has
 //! used more met dear requests by chance: it is over its quota much later, and in a line that is full its place is not taken
 //! before those of others (B4: when there is too much only those beyond their quota may see errors).
@@ -49,8 +51,8 @@ struct Level {
     /// Nanoseconds of time that a nanosecond of CPU stands for, in units of 2^-20; 0 for no limit.
     price: AtomicU64,
     full_at: AtomicU64,
-    /// The same for what counts as demand, which is never in debt: a customer that is always over its quota still asks for that
-    /// much.
+    /// The same for what counts as demand: a customer that is always over its quota still asks for that much, less what refusing
+    /// it takes.
     counted_at: AtomicU64,
 }
 
@@ -141,8 +143,13 @@ impl Buckets {
     /// One of this criticality was refused for its customer's quota, which took so many nanoseconds of CPU. They are part of what
     /// it uses: else one that asks for far too much would have its quota served, and be refused at the expense of others.
     pub(crate) fn note_refused(&self, now: Time, customer: CustomerId, class: Criticality, nanos: u64) {
-        let Some((_, bucket)) = self.bucket(customer) else { return };
+        let Some((bucket, ceiling)) = self.limited(customer, class) else { return };
         bucket.refused_at[class.index()].store(now.nanos(), Ordering::Relaxed);
+        let has_own = ceiling.is_none_or(|ceiling| ceiling.has_room(now, 0, self.whole_of(bucket, ceiling)));
+        // One beyond the ceiling of its criticality takes nothing from those of its customer that matter more.
+        if nanos == 0 || !has_own {
+            return;
+        }
         let time = bucket.total.time_of(nanos);
         bucket.pay(&bucket.total.full_at, now, time);
         bucket.pay(&bucket.total.counted_at, now, time);
@@ -337,7 +344,7 @@ impl Level {
     /// Up to when demand was counted, never before now.
     fn counted(&self, now: Time, bucket: &Bucket) -> u64 {
         // Further ahead than anything counts: the clock was set back.
-        let most = now.nanos().saturating_add(bucket.burst.load(Ordering::Relaxed)).saturating_add(CHARGE_MOST_NANOS);
+        let most = bucket.most(now).saturating_add(CHARGE_MOST_NANOS);
         let at = self.counted_at.load(Ordering::Relaxed);
         if at > most { now.nanos() } else { at.max(now.nanos()) }
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::WeightedConfig;
+use super::{EXPIRY_MOST, WeightedConfig};
 use crate::Time;
 use crate::client::backend::BackendId;
 use crate::client::pick::believed::{cores, mean, mean_within, median, most_believed};
@@ -161,7 +161,7 @@ impl OfBackend {
     fn counts_for(&mut self, told: Time, ended: u64, config: &WeightedConfig) -> Duration {
         let (_, ended_then) =
             *self.spoke.insert(self.spoke.filter(|(spoke, _)| *spoke == told).unwrap_or((told, ended)));
-        if ended == ended_then { config.expiry.max(UNASKED_MOST) } else { config.expiry }
+        if ended == ended_then { EXPIRY_MOST } else { config.expiry }
     }
 
     /// The share of its weight that it gets as a fresh one.
@@ -246,8 +246,6 @@ const CORRECTED_WITHIN: Duration = Duration::from_secs(2);
 const LINE_WITHIN: Duration = Duration::from_secs(5);
 /// Who has said nothing for so long is asked: half of the time that a line is believed in.
 pub(super) const ASKED_AFTER: Duration = Duration::from_millis(2_500);
-/// How long the last word of one counts that nobody asked since: the longest expiry that can be set.
-const UNASKED_MOST: Duration = Duration::from_secs(3600);
 /// Below a twentieth what a backend uses is mostly not for requests.
 const UTILIZATION_LEAST: f64 = 0.05;
 const SLOW_START_LEAST: f64 = 0.1;

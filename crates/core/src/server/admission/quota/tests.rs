@@ -249,7 +249,7 @@ fn whoever_is_refused_for_its_quota_pays_for_the_refusal() {
         });
         let counted: u64 = counted.sum();
         assert!((least..=most).contains(&counted), "{cost}: {counted}");
-        assert_ne!(buckets.standing(later, search, class), Standing::Within);
+        assert_eq!(buckets.standing(later, search, class) == Standing::Within, cost == 0);
     }
 }
 
