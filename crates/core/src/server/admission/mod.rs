@@ -180,12 +180,7 @@ impl Governor {
         self.demand_in_full.read(tick.in_full(&before, &totals));
         let idle = self.idle(seconds, spent_before, spent, waits);
         let is_cutting = self.is_cutting_by_price(&before, &totals, gate) && !waits;
-        if let Some(factor) = self.overpriced.read(idle.filter(|_| is_cutting)) {
-            gate.costs().scale(factor);
-            self.price = gate.costs().price(MethodId::default(), 0).whole;
-            self.demand.scale(factor);
-            self.demand_in_full.scale(factor);
-        }
+        self.lower_prices(idle.filter(|_| is_cutting), gate);
         let ticks = if is_crowded(gate) && self.waited_before { seconds / TICK.as_secs_f64() } else { 1.0 };
         self.waited_before = waits;
         if let (Some(handlers), Some(idle)) = (difference(spent_before.handlers, spent.handlers), idle) {
@@ -246,6 +241,16 @@ impl Governor {
     fn count_answers(&mut self, gate: &Gate) {
         for (level, answers) in (0..).zip(&mut self.answers) {
             *answers = answers.max(gate.costs().answers(level));
+        }
+    }
+
+    /// `idle` is the share of the processors that nobody used while requests were refused for their price, if any were.
+    fn lower_prices(&mut self, idle: Option<f64>, gate: &Gate) {
+        if let Some(factor) = self.overpriced.read(idle) {
+            gate.costs().scale(factor);
+            self.price = gate.costs().price(MethodId::default(), 0).whole;
+            self.demand.scale(factor);
+            self.demand_in_full.scale(factor);
         }
     }
 
