@@ -13,7 +13,7 @@ use evenkeel::Server;
 use evenkeel::admin::Admin;
 use evenkeel::body::{BoxBody, empty};
 use evenkeel::meter::thread_time;
-use evenkeel::server::{Handle, Trusted};
+use evenkeel::server::{Handle, Identify, Identity, PeerInfo, Trusted};
 use evenkeel_core::server::Quota;
 use evenkeel_core::{Criticality, Mode, ServerConfig};
 use serde_json::Value;
@@ -141,19 +141,31 @@ async fn of_what_strangers_say_they_held_back_a_few_count_and_nothing_that_matte
     }
 }
 
+/// Whoever connects is this customer, and cannot speak for another.
+struct Maps;
+
+impl Identify for Maps {
+    fn identify(&self, _: &PeerInfo) -> Option<Identity> {
+        Some(Identity::of_customer("maps"))
+    }
+}
+
 /// What is beyond its quota is no demand: so it matters whose it is, and whom that is believed of.
 #[tokio::test]
 async fn what_was_held_back_counts_as_of_the_customer_that_a_trusted_peer_names() {
     let (mail, maps) = (("evenkeel-customer", "mail"), ("evenkeel-customer", "maps"));
     let (for_mail, for_maps) = (("evenkeel-held-for", "mail"), ("evenkeel-held-for", "maps"));
     let held = ("evenkeel-held", "900,0,0,0");
-    for (trusted, said, is_mails) in [
-        (Trusted::Everyone, vec![maps, held, for_mail], true),
-        (Trusted::Everyone, vec![mail, held, for_maps], false),
-        (Trusted::Everyone, vec![mail, held], true),
-        (Trusted::Nobody, vec![held, for_mail], false),
+    let trusting = || Server::new().trust_customers_of(Trusted::Everyone);
+    let stranger = || Server::new().trust_customers_of(Trusted::Nobody);
+    for (server, said, is_mails) in [
+        (trusting(), vec![maps, held, for_mail], true),
+        (trusting(), vec![mail, held, for_maps], false),
+        (trusting(), vec![mail, held], true),
+        (trusting().with_identity(Maps), vec![mail, held, for_mail], false),
+        (stranger(), vec![held, for_mail], false),
     ] {
-        let watched = watched_as(None, Server::new().trust_customers_of(trusted)).await;
+        let watched = watched_as(None, server).await;
         // What a request costs is known then.
         watched.ask(request("/dear/2000", &[])).await;
 

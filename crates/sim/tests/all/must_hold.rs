@@ -156,7 +156,7 @@ fn what_must_hold_under_load_holds_with_seeds_far_apart() {
 }
 
 /// What diverges has tens of seconds, up to the deadline of a minute, and has more in the second half of what is measured. By chance
-/// p99 differs by up to 1.7 times from 40 s to 40 s. Five minutes of CPU; only with `./test --long`.
+/// p99 differs by up to 1.8 times from 40 s to 40 s. Five minutes of CPU; only with `./test --long`.
 #[test]
 fn nothing_grows_with_a_thousand_rare_callers_at_either_end_of_any_setting() {
     if std::env::var_os("EVENKEEL_LONG").is_none() {
@@ -174,7 +174,8 @@ fn nothing_grows_with_a_thousand_rare_callers_at_either_end_of_any_setting() {
             let variant = key.strip_suffix("/second_half_p99_ms")?;
             Some((variant, metrics[&format!("{variant}/first_half_p99_ms")], *last))
         });
-        let halves: Vec<_> = halves.filter(|(variant, _, _)| !variant.ends_with("-before")).collect();
+        let halves: Vec<_> =
+            halves.filter(|(variant, _, _)| !variant.ends_with("-before") && !variant.starts_with("crowd")).collect();
         assert!(halves.len() > 8, "{name}: {halves:?}");
         let grown: Vec<_> = halves.iter().filter(|(_, before, last)| *last > 10_000.0 || last / before > 2.5).collect();
         assert!(grown.is_empty(), "{name}: {grown:?}");

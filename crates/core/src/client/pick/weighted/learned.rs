@@ -240,7 +240,7 @@ fn bound(backends: &mut [OfBackend]) {
 }
 
 /// What a report says of use is a mean over 2 s, and worth no more correction than that. Were it to count for 5 s, a thousand callers
-/// of a request a second without probes would correct too much for each word they hear: p99 6 to 13 s instead of 3 at 95 % load.
+/// of a request a second without probes would correct too much for each word they hear: p99 5 to 13 s instead of 3 at 95 % load.
 const CORRECTED_WITHIN: Duration = Duration::from_secs(2);
 /// A line that was there so long ago is taken to be there still, since others feed it too.
 const LINE_WITHIN: Duration = Duration::from_secs(5);
