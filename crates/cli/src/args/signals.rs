@@ -60,9 +60,9 @@ pub(super) fn signal(text: &str) -> Result<SignalArg, String> {
         let what = "off, or four numbers that rise: for SHEDDABLE, SHEDDABLE_PLUS, CRITICAL and CRITICAL_PLUS";
         return Err(format!("after {name}= write {what}"));
     };
-    if matches!(signal, Signal::Cpu | Signal::Memory | Signal::Throttled) && steps.iter().any(|step| *step > SHARE_MOST)
-    {
-        return Err(format!("{name} is a share, and never more than {SHARE_MOST}: write 0.5 for 50 %"));
+    // The others may be as high as never.
+    if matches!(signal, Signal::Cpu | Signal::Memory | Signal::Throttled) && steps[0] > SHARE_MOST {
+        return Err(format!("{name} is a share, and none begins above {SHARE_MOST}: write 0.5 for 50 %"));
     }
     Ok(SignalArg { signal, thresholds: Some(Thresholds(steps)) })
 }
