@@ -290,6 +290,7 @@ fn a_client_reads_its_most_loaded_tasks_what_it_lost_and_what_was_refused() {
             utilization: Some(utilization),
             processors: Some(4.0),
             runnable: Some(if number == 0 { 44.0 } else { 1.0 }),
+            qps: (number >= 10).then_some(16.0),
             ..LoadReport::default()
         };
         fixture.client.handle_report(NOW, id(number), &report);
@@ -305,6 +306,8 @@ fn a_client_reads_its_most_loaded_tasks_what_it_lost_and_what_was_refused() {
     // Of twenty the third: one in ten may be fuller.
     assert!((reading.load.unwrap() - 0.4).abs() < 1e-6, "{reading:?}");
     assert!((reading.mean.unwrap() - 0.455).abs() < 1e-6 && (reading.backlog.unwrap() - 0.5).abs() < 1e-6);
+    // What an answer takes: a tenth of a second, by those that say how many they give.
+    assert!((reading.work.unwrap() / reading.answers.unwrap() - 0.1).abs() < 1e-6, "{reading:?}");
     assert_eq!((reading.usable, reading.wanted, reading.known), (20, 20, 20));
     assert_eq!((reading.ended, reading.refused, reading.failed), (3, 1, 1));
     assert_eq!((reading.begun, reading.in_flight), (4, 1));
@@ -370,15 +373,19 @@ fn any_reading() -> impl Strategy<Value = Reading> {
     let load = || proptest::option::of(prop_oneof![Just(0.0), 0.0..1.2_f64, 0.0..100.0_f64]);
     let counts = (0..40_u32, 0..40_u32, 0..400_u32);
     let sums = (0..1_000_u64, 0..1_000_u64, 0..1_000_u64, 0..2_000_u64, 0..1_000_u64);
-    let others = (proptest::option::of(0.01..1e5_f64), proptest::option::of(0.0..=1.0_f64), load());
+    let age = || proptest::option::of(0.0..3.0_f64);
+    let others =
+        (proptest::option::of(0.01..1e5_f64), proptest::option::of(0.0..=1.0_f64), load(), load(), load(), age());
     (counts, load(), load(), sums, others).prop_map(|((usable, wanted, known), load, mean, sums, others)| Reading {
         usable,
         wanted,
         known,
         load,
         mean,
-        age_s: None,
         backlog: others.2,
+        work: others.3,
+        answers: others.4,
+        age_s: others.5,
         processors: others.0,
         failing: others.1,
         ended: sums.0,

@@ -36,6 +36,9 @@ pub(super) struct Memory {
     backlog_before: Option<f64>,
     /// Mean utilization of late: what the reports' mean must have been made of.
     utilization_lately: DecayingMean,
+    /// Processors in use and answers in a second of a task, likewise.
+    work_lately: DecayingMean,
+    answers_lately: DecayingMean,
 }
 
 impl Memory {
@@ -55,6 +58,8 @@ impl Memory {
             counted: None,
             backlog_before: None,
             utilization_lately: DecayingMean::new(LATELY),
+            work_lately: DecayingMean::new(LATELY),
+            answers_lately: DecayingMean::new(LATELY),
         }
     }
 
@@ -91,11 +96,17 @@ impl Memory {
     /// in the time between two readings.
     fn undo_mean(&mut self, now: Time, reading: &Reading) {
         let left = self.counted.map_or(1.0, |then| decay(now.since(then), REPORTED));
-        if let (Some(mean), Some(before)) = (reading.mean, self.last.mean)
-            && left < UNDONE_MOST
-            && is_young(reading)
-        {
-            self.utilization_lately.sample(now, ((mean - before * left) / (1.0 - left)).clamp(0.0, 1.0));
+        if left >= UNDONE_MOST || !is_young(reading) {
+            return;
+        }
+        let since = |mean: Option<f64>, before: Option<f64>| Some(((mean? - before? * left) / (1.0 - left)).max(0.0));
+        if let Some(utilization) = since(reading.mean, self.last.mean) {
+            self.utilization_lately.sample(now, utilization.min(1.0));
+        }
+        let (work, answers) = (since(reading.work, self.last.work), since(reading.answers, self.last.answers));
+        if let (Some(work), Some(answers)) = (work, answers) {
+            self.work_lately.sample(now, work);
+            self.answers_lately.sample(now, answers);
         }
     }
 
@@ -171,13 +182,32 @@ impl Memory {
         self.per_processor.mean().map_or_else(|| self.capacity(), f64::recip)
     }
 
-    /// What the load is about to be: tasks that are gone leave theirs to the others at once, and reports say so later.
+    /// What the load is about to be: tasks that are gone leave theirs to the others at once, requests that became dearer take
+    /// more, and reports say so later.
     fn expected(&self, load: f64) -> f64 {
         let capacity = self.capacity();
         if capacity <= 0.0 {
             return load;
         }
-        load * (self.capacity_reported() / capacity).clamp(1.0, LOSS_MOST)
+        load * (self.capacity_reported() / capacity * self.dearer()).clamp(1.0, LOSS_MOST)
+    }
+
+    /// What an answer takes of late over what it took in the time that reports cover: beyond 1 where cores became slow. A mean
+    /// from before such a step would hide it for some seconds, since utilization ends at 1. Told only near that: elsewhere
+    /// utilization says it by itself, and what a rush of long requests uses comes before their answers.
+    fn dearer(&self) -> f64 {
+        let each = |work: Option<f64>, answers: Option<f64>| {
+            let each = work? / answers.filter(|&answers| answers > 0.0)?;
+            (each > 0.0).then_some(each)
+        };
+        let lately = each(self.work_lately.mean(), self.answers_lately.mean());
+        let (Some(utilization), Some(lately), Some(reported)) =
+            (self.undone_lately(), lately, each(self.last.work, self.last.answers))
+        else {
+            return 1.0;
+        };
+        let is_told = ((utilization - NEARLY_ALL_LEAST) / (NEARLY_ALL - NEARLY_ALL_LEAST)).clamp(0.0, 1.0);
+        1.0 + is_told * ((lately / reported).clamp(1.0, DEARER_MOST) - 1.0)
     }
 
     /// Share of attempts that were refused as too much.
@@ -276,6 +306,11 @@ const REFUSED_BY_CHANCE: f64 = 0.02;
 const DEVIATIONS: f64 = 2.0;
 /// A tenth of what was there, or less: nothing can be foretold of that.
 const LOSS_MOST: f64 = 10.0;
+/// Utilization of late from which on what an answer takes is told by little and by little, and up to which. Chosen.
+const NEARLY_ALL_LEAST: f64 = 0.85;
+const NEARLY_ALL: f64 = 0.95;
+/// Slower than to a quarter within seconds, or a standstill: nothing can be foretold of that either.
+const DEARER_MOST: f64 = 4.0;
 /// A load of which no ratio can be formed.
 const IDLE: f64 = 0.05;
 const EVENNESS_LEAST: f64 = 0.2;
@@ -344,6 +379,28 @@ mod tests {
 
         let load = memory.load().unwrap_or(0.0);
         assert!((1.0..=1.2).contains(&load), "{load}");
+    }
+
+    #[test]
+    fn cores_that_became_slow_are_seen_before_the_mean_of_reports_says_so() {
+        // Since the step it is asked for 1.6 of what it can do, of which a second later reports say 0.85; or for 0.8, of which they
+        // say 0.55, as of any step that leaves it room.
+        for (before, after, least, most) in [(0.8, 1.0, 1.15, 1.3), (0.4, 0.8, 0.5, 0.6)] {
+            let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+            let (mut mean, mut answers) = (DecayingMean::new(REPORTED), DecayingMean::new(REPORTED));
+            for step in 0..44 {
+                // A processor second for each answer, then two.
+                let (utilization, cost) = if step < 40 { (before, 1.0) } else { (after, 2.0) };
+                mean.sample(now, utilization);
+                answers.sample(now, 4.0 * utilization / cost);
+                let told = mean.mean().unwrap_or(0.0);
+                let work = Some(4.0 * told);
+                memory.observe(now, Reading { work, answers: answers.mean(), ..reading(told) }, 1.0);
+                now = now + PERIOD;
+            }
+            let load = memory.load().unwrap_or(0.0);
+            assert!((least..=most).contains(&load), "a second after the step: {load}");
+        }
     }
 
     #[test]

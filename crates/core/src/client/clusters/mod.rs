@@ -152,7 +152,7 @@ impl Spill {
             cluster.memory.observe(now, reading, share);
         }
         self.demand.count(now, begun);
-        self.demand.learn(&self.clusters[0].memory);
+        self.demand.learn(Duration::from_secs_f64(passed), &self.clusters[0].memory);
         self.decide(passed);
         let home = &self.clusters[0];
         let is_calm = home.memory.load().is_some_and(|load| load < CALM * self.config.full) && home.share >= ALL;

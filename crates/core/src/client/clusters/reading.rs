@@ -23,6 +23,10 @@ pub struct Reading {
     pub backlog: Option<f64>,
     /// Mean processors of a task.
     pub processors: Option<f64>,
+    /// Mean processors in use of a task, of those that say what they answer too.
+    pub work: Option<f64>,
+    /// What these tasks answer in a second, each: what an answer takes is `work / answers`.
+    pub answers: Option<f64>,
     /// Mean age of the reports that say so, in seconds.
     pub age_s: Option<f64>,
     /// Share of what its tasks answer that fails, as they say themselves: known without sending anything there.
@@ -78,6 +82,7 @@ impl Client {
     fn read_reports(&self, now: Time, reading: &mut Reading) {
         let mut loads = Vec::new();
         let (mut backlog, mut processors, mut age) = (Mean::default(), Mean::default(), Mean::default());
+        let (mut work, mut answers) = (Mean::default(), Mean::default());
         let (mut answered, mut failed) = (0.0, 0.0);
         for candidate in self.roster.candidates(false).chain(self.roster.candidates(true)) {
             reading.usable += 1;
@@ -89,6 +94,12 @@ impl Client {
             age.add(Some(now.since(told).as_secs_f64()));
             backlog.add(backlog_of(&report));
             processors.add(report.processors);
+            if let (Some(utilization), Some(processors), Some(qps)) =
+                (report.utilization, report.processors, report.qps)
+            {
+                work.add(Some(utilization * processors));
+                answers.add(Some(qps));
+            }
             if let (Some(qps), Some(eps)) = (report.qps, report.eps) {
                 (answered, failed) = (answered + qps, failed + eps.min(qps));
             }
@@ -102,7 +113,7 @@ impl Client {
         // A tenth may be fuller: one task with a neighbour must not close a cluster of a hundred.
         reading.load = loads.get((loads.len() * 9).div_ceil(10).saturating_sub(1)).copied();
         (reading.mean, reading.backlog, reading.processors) = (mean.get(), backlog.get(), processors.get());
-        reading.age_s = age.get();
+        (reading.work, reading.answers, reading.age_s) = (work.get(), answers.get(), age.get());
     }
 
     /// Asks some of its backends how they are, those first of whom nothing was heard for longest: a cluster that gets
