@@ -152,7 +152,8 @@ impl Spill {
             cluster.memory.observe(now, reading, share);
         }
         self.demand.count(now, begun);
-        self.demand.learn(Duration::from_secs_f64(passed), &self.clusters[0].memory);
+        let elapsed = self.decided.map_or(Duration::ZERO, |then| now.since(then));
+        self.demand.learn(elapsed, &self.clusters[0].memory);
         self.decide(passed);
         let home = &self.clusters[0];
         let is_calm = home.memory.load().is_some_and(|load| load < CALM * self.config.full) && home.share >= ALL;
@@ -320,12 +321,12 @@ const CALM: f64 = 0.5;
 /// Below this the part at home says little of the whole.
 const SHARE_TOLD: f64 = 0.2;
 /// How far on the way from `full` to 1 the nearest is left alone while others have no room below `full`. Half way a cluster of
-/// 60 cores was asked for 1.05 of its capacity in some second with one of 40 seeds, by chance and what is not seen in time.
+/// 60 cores was asked for 1.055 of its capacity in some second with one of 40 seeds, by chance and what is not seen in time.
 const LEVELLED_FROM: f64 = 1.0 / 3.0;
 /// Nobody is brought beyond this by requests from elsewhere: what is left is for what is not seen in time.
 const TOP: f64 = 0.97;
 const NARROWEST: f64 = 0.01;
-const LEVEL: &str = "has more room than the nearest, which is beyond its capacity";
+const LEVEL: &str = "has more room than the nearest, which is near its capacity or beyond it";
 /// Less is not worth the way.
 const LEAST: f64 = 0.005;
 /// What may come home at once.

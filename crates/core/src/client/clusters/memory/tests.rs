@@ -49,19 +49,18 @@ fn lost_tasks_are_seen_before_the_others_say_so() {
 
 #[test]
 fn cores_that_became_slow_are_seen_before_the_mean_of_reports_says_so() {
-    // Since the step it is asked for 1.6 of what it can do, of which a second later reports say 0.85; or for 0.8, of which they
-    // say 0.55, as of any step that leaves it room.
-    for (before, after, least, most) in [(0.8, 1.0, 1.15, 1.3), (0.4, 0.8, 0.5, 0.6)] {
+    // Servers tell answers as a mean over 10 s.
+    const ANSWERS: Duration = Duration::from_millis(6_931);
+    // Half speed: all is in use, of which reports say 0.88 a second later. Or twice the cost and room for it: they say 0.57.
+    for (before, after, least, most) in [(0.8, 1.0, 0.95, 1.1), (0.4, 0.8, 0.55, 0.6)] {
         let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
-        let (mut mean, mut answers) = (DecayingMean::new(REPORTED), DecayingMean::new(REPORTED));
-        for step in 0..44 {
-            // A processor second for each answer, then two.
-            let (utilization, cost) = if step < 40 { (before, 1.0) } else { (after, 2.0) };
+        let (mut mean, mut answers) = (DecayingMean::new(REPORTED), DecayingMean::new(ANSWERS));
+        for step in 0..124 {
+            let (utilization, cost) = if step < 120 { (before, 1.0) } else { (after, 2.0) };
             mean.sample(now, utilization);
             answers.sample(now, 4.0 * utilization / cost);
             let told = mean.mean().unwrap_or(0.0);
-            let work = Some(4.0 * told);
-            memory.observe(now, Reading { work, answers: answers.mean(), ..reading(told) }, 1.0);
+            memory.observe(now, Reading { work: Some(4.0 * told), answers: answers.mean(), ..reading(told) }, 1.0);
             now = now + PERIOD;
         }
         let load = memory.load().unwrap_or(0.0);
