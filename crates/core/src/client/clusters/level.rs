@@ -1,4 +1,4 @@
-//! A level for all, where the nearest cluster would be beyond its capacity.
+//! A level for all, where the nearest cluster would be near its capacity or beyond it.
 //!
 //! Below that each cluster keeps what its most loaded tasks have left for its own requests. Beyond it those would be kept
 //! from a cluster that has none at all: then what is too much goes where mean load is least, until all are at one level, and
