@@ -243,8 +243,8 @@ impl Spill {
         }
     }
 
-    /// Where home would be near its capacity or beyond it with what nobody has room for, all are brought to one level. Says how much of
-    /// it that places. `before` is what each got until now.
+    /// Where home would be near its capacity or beyond it with what nobody has room for, all are brought to one level. Says how
+    /// much of it that places. `before` is what each got until now.
     fn level(&mut self, left: f64, before: &[f64], passed: f64) -> f64 {
         let Some(demand) = self.home_demand().filter(|_| self.clusters[0].memory.last.usable > 0) else { return 0.0 };
         let full = self.config.full;
