@@ -197,8 +197,8 @@ impl Memory {
     /// rush of long requests uses comes before their answers.
     ///
     /// Servers tell answers as a mean over 10 s, and here it is taken apart as if it were one over 2 s: at first a part of a step
-    /// is seen, and it is gone after some ten seconds. The whole at once is too much, where refusals and what gave up come later
-    /// than the share that caused them: 1.15 to 1.18 of a capacity at 80 % load where this has 1.04 to 1.07.
+    /// is seen, and it is gone after some ten seconds. Not tried with windows that match. Utilization of late instead of its mean
+    /// is too much: 1.15 to 1.18 of a capacity at 80 % load where this has 1.04 to 1.07.
     fn dearer(&self) -> f64 {
         let each = |work: Option<f64>, answers: Option<f64>| {
             let each = work? / answers.filter(|&answers| answers > 0.0)?;
