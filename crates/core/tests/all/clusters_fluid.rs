@@ -37,6 +37,8 @@ const STEP: Duration = Duration::from_millis(50);
 /// What a cluster does in a second, of 30 ms each on 120 processors.
 const REQUESTS: f64 = 4_000.0;
 const PROCESSORS: f64 = 120.0;
+/// Those that a client knows.
+const TASKS: u32 = 20;
 
 impl Fluid {
     pub(crate) fn new(demand: &[f64], clients: usize, config: &ClustersConfig) -> Fluid {
@@ -136,11 +138,15 @@ impl Fluid {
         let (count, client) = (self.demand.len(), &self.clients[place]);
         let read = |step: usize| {
             let cluster = (client.home + step) % count;
-            let age = self.rng.below(20) as usize;
-            let (load, backlog) = self.past[self.past.len().saturating_sub(1 + age)][cluster];
+            // Each task told at another time.
+            let ages: Vec<usize> = (0..TASKS).map(|_| self.rng.below(20) as usize).collect();
+            let told = ages.iter().map(|age| self.past[self.past.len().saturating_sub(1 + age)][cluster]);
+            let sums = told.fold((0.0, 0.0), |sums, (load, backlog)| (sums.0 + load, sums.1 + backlog));
+            let (load, backlog) = (sums.0 / f64::from(TASKS), sums.1 / f64::from(TASKS));
+            let age_s = ages.iter().sum::<usize>() as f64 * STEP.as_secs_f64() / f64::from(TASKS);
             // A few points of noise, as a client has that knows twenty tasks.
             let mean = (load + 0.02 * (self.rng.unit() - 0.5)).clamp(0.0, 1.0);
-            let usable = (20.0 * (1.0 - self.lost[cluster] / self.capacity[cluster])) as u32;
+            let usable = (f64::from(TASKS) * (1.0 - self.lost[cluster] / self.capacity[cluster])) as u32;
             Reading {
                 usable,
                 mean: Some(mean),
@@ -148,9 +154,10 @@ impl Fluid {
                 backlog: Some(backlog),
                 begun: (client.asked[step] * REQUESTS) as u64,
                 in_flight: (client.waits[step] * REQUESTS) as u64,
-                wanted: 20,
+                wanted: TASKS,
                 known: 30,
                 processors: Some(4.0),
+                age_s: Some(age_s),
                 ..Reading::default()
             }
         };

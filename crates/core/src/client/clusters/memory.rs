@@ -1,12 +1,14 @@
 //! What is remembered of one cluster between two decisions.
 //!
 //! A report's utilization is a mean over about 2 s, so it answers to what was sent over that time and not to what is sent
-//! now. Everything that is compared with it is kept as a mean over the same time: then a share that was just changed is
-//! not changed again because its effect cannot be seen yet, and a client without a model of delays does not swing.
+//! now. Everything that is compared with it is kept as a mean over the same time, and taken as it was when the report was made
+//! (`past.rs`): then a share that was just changed is not changed again because its effect cannot be seen yet, and a client
+//! without a model of delays does not swing.
 
 use std::time::Duration;
 
 use super::Reading;
+use super::past::Past;
 use crate::Time;
 use crate::stats::{DecayingMean, decay};
 
@@ -18,11 +20,11 @@ pub(super) struct Memory {
     /// The last reading.
     pub(super) last: Reading,
     /// Mean share over the time that a report's utilization covers.
-    share_reported: DecayingMean,
+    share_reported: Past,
     /// The same as far as the cluster could take it: a utilization that ends at 1 answers to no more.
-    share_taken: DecayingMean,
+    share_taken: Past,
     /// Mean share over the time that errors are counted.
-    share_lately: DecayingMean,
+    share_lately: Past,
     /// What a processor gets of what is sent, over the time that a report's utilization covers: the mean of 1 / capacity.
     per_processor: DecayingMean,
     /// Attempts begun and completed, with those of long ago forgotten.
@@ -46,9 +48,9 @@ impl Memory {
         Memory {
             is_home,
             last: Reading::default(),
-            share_reported: DecayingMean::new(REPORTED),
-            share_taken: DecayingMean::new(REPORTED),
-            share_lately: DecayingMean::new(LATELY),
+            share_reported: Past::new(REPORTED),
+            share_taken: Past::new(REPORTED),
+            share_lately: Past::new(LATELY),
             per_processor: DecayingMean::new(REPORTED),
             begun: 0.0,
             completed: 0.0,
@@ -113,11 +115,16 @@ impl Memory {
     /// What is asked of the cluster over what it can do, of late: beyond 1 where more is begun than completed, which
     /// utilization cannot say.
     pub(super) fn offered_lately(&self) -> Option<f64> {
+        Some(self.pressed_lately()? + self.errors())
+    }
+
+    /// The same without errors: as far as reports tell it, and by what is begun and completed.
+    fn pressed_lately(&self) -> Option<f64> {
         let (busy, waits) = (self.busy_lately()?, self.waits());
         // Elsewhere too little is begun to tell.
         let grown = if self.is_home { (self.begun + PRIOR) / (self.completed + PRIOR) } else { 1.0 };
         // Only where work waits is it for want of processors that less is completed than begun.
-        Some(busy * (1.0 + waits * (grown.clamp(GROWN_LEAST, GROWN_MOST) - 1.0)) + self.errors())
+        Some(busy * (1.0 + waits * (grown.clamp(GROWN_LEAST, GROWN_MOST) - 1.0)))
     }
 
     /// Utilization of late, while reports are young: old ones leave it as it was, and what was so once says nothing of now.
@@ -143,12 +150,12 @@ impl Memory {
     /// what is begun and completed, which is the sooner and the less exact. Neither is far above it.
     pub(super) fn asked_for_all(&self) -> Option<f64> {
         let load = self.expected(self.last.mean?);
-        // Errors are counted over a shorter time than load.
-        let by_errors = load / self.share_reported() + self.errors() / self.share_lately();
-        let reported = by_errors.max(load / self.share_taken.mean()?);
-        let Some(lately) = self.offered_lately().map(|offered| offered / self.share_lately()) else {
-            return Some(reported);
-        };
+        // Errors are counted here: over a shorter time than load, and nothing is late.
+        let errors = self.errors() / self.share_lately();
+        let by_errors = load / self.share_reported() + errors;
+        let reported = by_errors.max(load / self.share_taken.ago(self.age_s())?);
+        let Some(pressed) = self.pressed_lately() else { return Some(reported) };
+        let lately = pressed / self.share_told() + errors;
         let between = reported + self.waits() * (lately - reported);
         Some(between.max(reported - SLACK).max(lately - SLACK))
     }
@@ -165,7 +172,17 @@ impl Memory {
 
     /// Mean share over the time that the last reading's load covers.
     pub(super) fn share_reported(&self) -> f64 {
-        self.share_reported.mean().unwrap_or(0.0)
+        self.share_reported.ago(self.age_s()).unwrap_or(0.0)
+    }
+
+    /// Mean share over the time of which the last reading's load of late tells.
+    pub(super) fn share_told(&self) -> f64 {
+        self.share_lately.ago(self.age_s()).unwrap_or(0.0)
+    }
+
+    /// So long ago is what the last reading tells.
+    fn age_s(&self) -> f64 {
+        self.last.age_s.unwrap_or(0.0)
     }
 
     /// Mean share over the time that the shares of errors cover.
@@ -323,8 +340,8 @@ const BACKLOG_HIGH: f64 = 2.0;
 const BACKLOG_FALLS: f64 = 0.98;
 /// As much as chance leaves waiting at 85 %.
 const WAITING_LEAST: f64 = 0.5;
-/// Utilization of late up to which processors rest: where all are brought to at most, nothing has to wait.
-const RESTS_LEAST: f64 = super::TOP;
+/// Utilization of late up to which processors rest: nearly nothing has to wait there.
+const RESTS_LEAST: f64 = 0.97;
 /// And one that nobody has without work that waits. Chosen: clients of servers that refuse see 0.98 to 1 where these are asked
 /// for 1 to 1.05 of what they can do, and a mean over tasks is seldom 1 itself.
 const NEVER_RESTS: f64 = 0.99;

@@ -193,3 +193,23 @@ fn nothing_known_is_not_idle() {
     memory.observe(Time::ZERO, Reading { usable: 3, wanted: 3, known: 3, ..Reading::default() }, 1.0);
     assert_eq!((memory.load(), memory.used()), (None, None));
 }
+
+#[test]
+fn a_load_is_compared_with_the_share_of_the_time_it_tells_of() {
+    // Half a second old, as reports are. The cluster would be at 1.6 with everything, and gets more from moment to moment.
+    const STEPS_LATE: usize = 2;
+    let (mut memory, mut now, mut mean) = (Memory::new(true), Time::from_secs(1), DecayingMean::new(REPORTED));
+    let mut told = Vec::new();
+    for step in 0..24_u32 {
+        let share = 0.3 + 0.01 * f64::from(step);
+        mean.sample(now, 1.6 * share);
+        told.push(mean.mean());
+        let late = told[told.len().saturating_sub(1 + STEPS_LATE)];
+        memory.observe(now, Reading { mean: late, load: late, age_s: Some(0.5), ..reading(0.0) }, share);
+        now = now + PERIOD;
+    }
+
+    let all = memory.asked_for_all().unwrap_or(0.0);
+
+    assert!((all / 1.6 - 1.0).abs() < 0.01, "{all}");
+}
