@@ -257,6 +257,11 @@ impl Client {
         self.roster.on_report(now, backend, report);
     }
 
+    /// The settings in force.
+    pub fn config(&self) -> &ClientConfig {
+        &self.config
+    }
+
     /// Other settings from now on, without losing a connection or a count. An error leaves everything as it was.
     pub fn handle_config(&mut self, now: Time, config: ClientConfig) -> Result<(), InvalidConfig> {
         config.check()?;

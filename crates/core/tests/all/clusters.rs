@@ -216,6 +216,21 @@ fn observing_shows_what_would_be_and_changes_nothing() {
 }
 
 #[test]
+fn in_force_is_what_is_dealt_also_where_a_cluster_has_nobody() {
+    let in_force = |spill: &Spill| spill.snapshot().map(|cluster| cluster.in_force).collect::<Vec<f64>>();
+    let observing = ClustersConfig { mode: Mode::Observe, ..ClustersConfig::default() };
+    let (mut spill, mut now) = (Spill::new(NOW, observing, 3, &mut Rng::from_seed(1)).unwrap(), NOW);
+    assert_eq!(in_force(&spill), [1.0, 0.0, 0.0], "nothing is known yet");
+
+    hold(&mut spill, &mut now, 1, &[nobody(), nobody(), reading(0.3)]);
+    assert_eq!(in_force(&spill), [0.0, 0.0, 1.0], "passed over for the nearest that has somebody, in any mode");
+    hold(&mut spill, &mut now, 1, &[nobody(), nobody(), nobody()]);
+    assert_eq!(in_force(&spill), [1.0, 0.0, 0.0], "the nearest says why it cannot");
+    hold(&mut spill, &mut now, 1, &[reading(0.3), nobody(), reading(0.3)]);
+    assert_eq!(in_force(&spill), [1.0, 0.0, 0.0]);
+}
+
+#[test]
 fn one_that_is_switched_on_again_knows_nothing_of_before() {
     let (mut spill, mut now) = (spill(2), NOW);
     let before = hold(&mut spill, &mut now, 10, &[reading(1.3), reading(0.2)]);

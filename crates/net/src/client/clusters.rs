@@ -15,6 +15,7 @@ use bytes::Bytes;
 use evenkeel_core::client::{ClusterSnapshot, ClustersConfig, Reading, Shares, Spill};
 use evenkeel_core::{InvalidConfig, Rng};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use super::call::{self, Route};
 use super::driver::Event;
@@ -27,13 +28,18 @@ use crate::context::Context;
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), evenkeel::body::BoxError> {
-/// use evenkeel::Channel;
-/// use evenkeel::client::{Clusters, ClustersConfig};
+/// use evenkeel::client::{Clusters, ClustersConfig, Fixed, Tcp};
+/// use evenkeel::{Channel, ChannelConfig};
+/// use tower::Service;
 ///
-/// let here = Channel::connect("search", ["10.0.0.1:8080", "10.0.0.2:8080"]).await?;
-/// let there = Channel::connect("search", ["10.9.0.1:8080", "10.9.0.2:8080"]).await?;
-/// let search = Clusters::new(ClustersConfig::default(), [("here", here), ("there", there)])?;
-/// # drop(search);
+/// // Not `Channel::connect`, which wants a backend that can be used: a cluster may be gone when this starts.
+/// let channel = |backends: [&str; 2]| Channel::with(ChannelConfig::default(), Tcp, "search", Fixed::new(backends));
+/// let here = channel(["10.0.0.1:8080", "10.0.0.2:8080"])?;
+/// let there = channel(["10.9.0.1:8080", "10.9.0.2:8080"])?;
+/// let clusters = [("here", here), ("there", there)];
+/// let mut search = Clusters::new(ClustersConfig::default(), clusters)?.usable().await?;
+/// let request = http::Request::get("/query?q=keel").body(evenkeel::body::empty())?;
+/// println!("{}", search.call(request).await?.status());
 /// # Ok(())
 /// # }
 /// ```
@@ -67,6 +73,12 @@ impl Clusters {
     ) -> Result<Self, ConnectError> {
         let (names, channels): (Vec<String>, Vec<Channel>) =
             clusters.into_iter().map(|(name, channel)| (name.into(), channel)).unzip();
+        let is_same = |one: usize, other: usize| {
+            names[one] == names[other] || Arc::ptr_eq(&channels[one].handle, &channels[other].handle)
+        };
+        if let Some(twice) = (1..names.len()).find(|&place| (0..place).any(|before| is_same(before, place))) {
+            return Err(ConnectError::ClusterTwice(names[twice].clone()));
+        }
         let (clock, mut rng) = (Clock::new(), Rng::from_seed(process_seed()));
         let mut brain = Spill::new(clock.now(), config, channels.len(), &mut rng)?;
         let shares = brain.poll_shares().expect("a new brain has shares");
@@ -76,6 +88,25 @@ impl Clusters {
         let task = Deciding { brain, clock, channels: channels.clone(), shares: Arc::clone(&shares), readings };
         tokio::spawn(task.run(asked));
         Ok(Clusters { shared: Arc::new(Shared { names, channels, shares, questions }) })
+    }
+
+    /// Waits until a first backend of any cluster can be used, at most ten seconds.
+    pub async fn usable(self) -> Result<Self, ConnectError> {
+        let mut waiting = JoinSet::new();
+        for (place, channel) in self.shared.channels.iter().cloned().enumerate() {
+            waiting.spawn(async move { (place, channel.usable().await) });
+        }
+        let mut trouble = vec![String::new(); self.shared.names.len()];
+        while let Some(Ok((place, usable))) = waiting.join_next().await {
+            match usable {
+                Ok(_) => return Ok(self),
+                Err(ConnectError::NoneUsable(known)) => {
+                    trouble[place] = format!("{}: {known}", self.shared.names[place])
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Err(ConnectError::NoneUsable(trouble.join("; ")))
     }
 
     /// The channel of each cluster with its name, nearest first.

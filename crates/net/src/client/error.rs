@@ -19,6 +19,8 @@ pub enum ConnectError {
     Service(String),
     /// No backend could be used in time; what is known of each.
     NoneUsable(String),
+    /// Two clusters of a service have this name, or the channel of this one is that of another too.
+    ClusterTwice(String),
 }
 
 impl fmt::Display for ConnectError {
@@ -30,6 +32,12 @@ impl fmt::Display for ConnectError {
                 write!(f, "the service name {name:?} cannot stand in a URI: write a host name, as in \"search\"")
             }
             ConnectError::NoneUsable(known) => write!(f, "no backend could be used: {known}"),
+            ConnectError::ClusterTwice(name) => {
+                write!(
+                    f,
+                    "the cluster {name:?}, or its channel, is listed twice: each has a name and a channel of its own"
+                )
+            }
         }
     }
 }
@@ -39,7 +47,7 @@ impl std::error::Error for ConnectError {
         match self {
             ConnectError::Config(invalid) => Some(invalid),
             ConnectError::Backends(bad) => Some(bad),
-            ConnectError::Service(_) | ConnectError::NoneUsable(_) => None,
+            ConnectError::Service(_) | ConnectError::NoneUsable(_) | ConnectError::ClusterTwice(_) => None,
         }
     }
 }

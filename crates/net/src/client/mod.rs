@@ -118,6 +118,7 @@ impl Channel {
     ) -> Result<Self, ConnectError> {
         let backends: Vec<Backend> = backends.into_iter().map(Into::into).collect();
         // Here rather than in the driver: a list that never changes is the caller's to mend.
+        resolve::check_addresses(&backends)?;
         resolve::check(backends.clone())?;
         if backends.is_empty() {
             return Err(ConnectError::NoneUsable("the list of backends is empty".to_owned()));
@@ -181,12 +182,19 @@ impl Channel {
         self.handle.shared.service.as_str()
     }
 
+    /// The settings of its decisions that are in force; `None` once the runtime is shutting down.
+    pub async fn config(&self) -> Option<ClientConfig> {
+        let (answer, wait) = oneshot::channel();
+        self.handle.events.send(Event::Config(answer)).ok()?;
+        wait.await.ok()
+    }
+
     /// Other settings of its decisions from now on, all at once, without losing a connection or a count; an error leaves
     /// everything as it was. Calls that have begun go on under the old ones until their next attempt.
     ///
     /// ```no_run
     /// # async fn example(channel: &evenkeel::Channel) -> Result<(), evenkeel::core::InvalidConfig> {
-    /// let mut settings = evenkeel::core::ClientConfig::default();
+    /// let mut settings = channel.config().await.unwrap_or_default();
     /// settings.retry.mode = evenkeel::core::Mode::Observe;
     /// channel.configure(settings).await
     /// # }

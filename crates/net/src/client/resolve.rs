@@ -100,6 +100,8 @@ pub(crate) struct Checked {
 pub enum BadList {
     /// This address is there more than once.
     Twice(String),
+    /// This address names no host or no port that TCP could connect to.
+    NoAddress(String),
     /// The ordinals cannot be used.
     Ordinals(BadBackends),
 }
@@ -108,12 +110,27 @@ impl fmt::Display for BadList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadList::Twice(address) => write!(f, "the backend {address} is listed twice: name each once"),
+            BadList::NoAddress(address) => {
+                write!(f, "the backend {address:?} cannot be connected to: write host:port, as in \"10.0.0.1:8080\"")
+            }
             BadList::Ordinals(bad) => bad.fmt(f),
         }
     }
 }
 
 impl std::error::Error for BadList {}
+
+/// That each can be an address of TCP. A name that nobody knows is found out when it is connected to.
+pub(super) fn check_addresses(backends: &[Backend]) -> Result<(), BadList> {
+    let is_address = |address: &str| {
+        let (host, port) = address.rsplit_once(':').unwrap_or_default();
+        !host.is_empty() && port.parse().is_ok_and(|port: u16| port > 0)
+    };
+    match backends.iter().find(|backend| !is_address(&backend.address)) {
+        Some(wrong) => Err(BadList::NoAddress(wrong.address.clone())),
+        None => Ok(()),
+    }
+}
 
 /// What core is told, and the addresses it is not.
 pub(crate) fn check(backends: Vec<Backend>) -> Result<Checked, BadList> {
@@ -128,4 +145,20 @@ pub(crate) fn check(backends: Vec<Backend>) -> Result<Checked, BadList> {
     }
     let list = BackendList::new(specs).map_err(BadList::Ordinals)?;
     Ok(Checked { list, names })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        for address in ["10.0.0.1:8080", "search:80", "[::1]:8080", "a.b.c:65535"] {
+            assert_eq!(check_addresses(&[Backend::from(address)]), Ok(()), "{address}");
+        }
+        for address in ["", "nonsense", "127.0.0.1", ":80", "host:", "host:0", "host:http", "host:65536", "[::1]"] {
+            let found = check_addresses(&[Backend::from("good:80"), Backend::from(address)]);
+            assert_eq!(found, Err(BadList::NoAddress(address.to_owned())));
+        }
+    }
 }

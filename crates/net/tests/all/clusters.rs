@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::admin::Admin;
 use evenkeel::body::empty;
-use evenkeel::client::{Clusters, ClustersConfig, Fixed, Tcp};
+use evenkeel::client::{Clusters, ClustersConfig, ConnectError, Fixed, Tcp};
 use evenkeel::{Channel, ChannelConfig, Server};
 use evenkeel_core::{Mode, Repeat};
 use http_body_util::Full;
@@ -152,6 +152,53 @@ async fn a_cluster_without_anybody_is_passed_over_at_once_and_nothing_is_lost() 
     clusters.set_config(ClustersConfig::default()).await.unwrap();
     until("it is decided upon", async || clusters.snapshot().await.unwrap()[0].1.why == "no usable backend").await;
     assert_eq!(fifty(&mut clusters).await, 50);
+}
+
+#[tokio::test]
+async fn a_client_starts_while_the_nearest_cluster_is_gone() {
+    let far = Cluster::start().await;
+    let gone = listener().await.local_addr().unwrap();
+    let channel = |addresses: Vec<SocketAddr>| {
+        Channel::with(ChannelConfig::default(), Tcp, "service", Fixed::new(addresses)).unwrap()
+    };
+    let observing = ClustersConfig { mode: Mode::Observe, ..ClustersConfig::default() };
+    let channels = [("near", channel(vec![gone])), ("far", channel(far.addresses.clone()))];
+
+    let mut clusters = Clusters::new(observing, channels).unwrap().usable().await.unwrap();
+
+    assert_eq!(
+        (fifty(&mut clusters).await, far.got()),
+        (50, 50),
+        "the nearest that has somebody gets them, in any mode"
+    );
+    until("it is shown", async || {
+        let shown = clusters.snapshot().await.unwrap();
+        (shown[0].1.in_force, shown[1].1.in_force) == (0.0, 1.0)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_cluster_has_anybody_each_says_why() {
+    let channel = || Channel::with(ChannelConfig::default(), Tcp, "service", Fixed::new(["nonsense"])).unwrap();
+    let clusters = Clusters::new(ClustersConfig::default(), [("near", channel()), ("far", channel())]).unwrap();
+
+    let error = clusters.usable().await.unwrap_err().to_string();
+
+    assert!(error.starts_with("no backend could be used: near: nonsense: "), "{error}");
+    assert!(error.contains("; far: nonsense: "), "{error}");
+}
+
+#[tokio::test]
+async fn a_name_or_a_channel_that_is_there_twice_is_refused() {
+    let cluster = Cluster::start().await;
+    let (one, other) = (cluster.channel().await, cluster.channel().await);
+    let named = Clusters::new(ClustersConfig::default(), [("near", one.clone()), ("near", other)]).unwrap_err();
+    let shared = Clusters::new(ClustersConfig::default(), [("near", one.clone()), ("far", one)]).unwrap_err();
+
+    let begins = |error: ConnectError, with: &str| assert!(error.to_string().starts_with(with), "{error}");
+    begins(named, "the cluster \"near\", or its channel, is listed twice");
+    begins(shared, "the cluster \"far\", or its channel, is listed twice");
 }
 
 #[tokio::test]

@@ -232,5 +232,7 @@ async fn each_policy_says_why_and_they_change_while_it_runs_without_losing_anyth
     wrong.pick.prequal.pool = 2;
     let error = channel.configure(wrong).await.unwrap_err();
     assert_eq!(error.field, "pick.prequal.pool");
+    let in_force = channel.config().await.unwrap();
+    assert_eq!((in_force.observe_policy, in_force.pick), (Some(PolicyName::Level), ClientConfig::default().pick));
     assert_eq!(state(&channel).await["channels"][0]["observed_policy"]["policy"], "level", "nothing has changed");
 }

@@ -166,6 +166,9 @@ async fn a_request_without_an_authority_goes_to_the_service() {
 async fn a_list_that_cannot_be_used_is_refused_by_name() {
     let twice = Channel::connect("service", ["127.0.0.1:1", "127.0.0.1:1"]).await.unwrap_err();
     assert_eq!(twice.to_string(), "the backend 127.0.0.1:1 is listed twice: name each once");
+    let wrong = Channel::connect("service", ["127.0.0.1"]).await.unwrap_err();
+    let told = "the backend \"127.0.0.1\" cannot be connected to: write host:port, as in \"10.0.0.1:8080\"";
+    assert_eq!(wrong.to_string(), told);
     let none = Channel::connect("service", Vec::<String>::new()).await.unwrap_err();
     assert_eq!(none.to_string(), "no backend could be used: the list of backends is empty");
     let unnamed = Channel::connect("not a name", ["127.0.0.1:1"]).await.unwrap_err();

@@ -121,8 +121,8 @@ impl Spill {
     /// Other settings from now on. An error leaves everything as it was.
     pub fn handle_config(&mut self, now: Time, config: ClustersConfig) -> Result<(), InvalidConfig> {
         config.check()?;
-        if self.config.mode == Mode::Off && config.mode != Mode::Off {
-            // Nothing was read meanwhile: what was known is of another time.
+        if (self.config.mode == Mode::Off) != (config.mode == Mode::Off) {
+            // Nothing is read while it is off: what was known is of another time.
             self.clusters = (0..self.clusters.len()).map(Cluster::new).collect();
             (self.demand, self.decided, self.wants_news, self.due) = (Demand::default(), None, false, now);
         }
@@ -141,7 +141,7 @@ impl Spill {
     /// [`Spill::poll_timeout`], and at once when a cluster has lost its last usable backend.
     pub fn handle_readings(&mut self, now: Time, readings: &[Reading]) {
         debug_assert_eq!(readings.len(), self.clusters.len(), "one reading for each cluster");
-        let in_force: Vec<f64> = self.in_force().collect();
+        let in_force = self.in_force();
         // A clock that was set back makes no time pass.
         // Nor does a pause in which nobody looked: after it things go on a step at a time.
         let most = (STEPS_AT_ONCE * self.config.period).max(PASSED_LEAST);
@@ -188,8 +188,7 @@ impl Spill {
 
     /// Each cluster and why it gets what it gets, nearest first.
     pub fn snapshot(&self) -> impl ExactSizeIterator<Item = ClusterSnapshot> {
-        let in_force: Vec<f64> = self.in_force().collect();
-        self.clusters.iter().zip(in_force).map(|(cluster, in_force)| ClusterSnapshot {
+        self.clusters.iter().zip(self.in_force()).map(|(cluster, in_force)| ClusterSnapshot {
             share: cluster.share,
             in_force,
             load: cluster.memory.load(),
@@ -200,14 +199,21 @@ impl Spill {
         })
     }
 
-    /// What is dealt by now: with nothing published, all to the nearest. The nearest usable one stands in for a cluster
-    /// that has nobody, as [`Shares::pick`] has it.
-    fn in_force(&self) -> impl Iterator<Item = f64> {
-        let published = self.published.clone();
-        (0..self.clusters.len()).map(move |place| match &published {
-            None => f64::from(place == 0),
-            Some(shares) => shares.iter().nth(place).unwrap_or(0.0),
-        })
+    /// What is dealt by now, nearest first: with nothing published, all to the nearest. The nearest usable one stands in for a
+    /// cluster that has nobody, as [`Shares::pick`] has it.
+    fn in_force(&self) -> Vec<f64> {
+        let is_usable = |cluster: &Cluster| cluster.memory.last.usable > 0;
+        let stands_in = self.clusters.iter().position(is_usable);
+        let mut in_force = vec![0.0; self.clusters.len()];
+        for (place, cluster) in self.clusters.iter().enumerate() {
+            let dealt = match &self.published {
+                None => f64::from(place == 0),
+                Some(shares) => shares.iter().nth(place).unwrap_or(0.0),
+            };
+            let takes = if is_usable(cluster) { place } else { stands_in.unwrap_or(place) };
+            in_force[takes] += dealt;
+        }
+        in_force
     }
 
     fn decide(&mut self, passed: f64) {

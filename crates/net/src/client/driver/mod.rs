@@ -35,6 +35,8 @@ pub(crate) enum Event {
     Read { wants_news: bool, answer: oneshot::Sender<Reading> },
     /// Somebody wants to know how things are.
     Snapshot(oneshot::Sender<ChannelSnapshot>),
+    /// Somebody wants to know the settings.
+    Config(oneshot::Sender<ClientConfig>),
     /// Other settings from now on.
     Configure(Box<ClientConfig>, oneshot::Sender<Result<(), InvalidConfig>>),
 }
@@ -186,6 +188,7 @@ impl<C: Connect> Driver<C> {
                 }
             }
             Event::Snapshot(answer) => drop(answer.send(self.snapshot())),
+            Event::Config(answer) => drop(answer.send(self.client.config().clone())),
             Event::Configure(config, answer) => {
                 let taken = self.client.handle_config(now, *config);
                 // Whoever waits finds it in use.
