@@ -424,6 +424,7 @@ impl Client {
         let picker = self.picker();
         let among = picker.candidates_for(&NO_REQUEST);
         let mut wanted = self.policy.wants_checked(self.now, &among, budget, &mut self.rng);
+        wanted.retain(|&backend| self.roster.answers_checks(backend));
         wanted.truncate(budget);
         self.probes.spend(wanted.len());
         for backend in wanted {

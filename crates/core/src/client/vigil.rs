@@ -103,6 +103,11 @@ impl Vigil {
         matches!(self.link, Link::Inactive | Link::Visiting)
     }
 
+    /// Whether it can be asked without a connection.
+    pub(crate) fn takes_checks(&self) -> bool {
+        self.takes_checks
+    }
+
     /// Whether checks are made by connecting: there are no datagrams, or they do not get through.
     pub(crate) fn is_visited(&self) -> bool {
         self.is_deaf || !self.takes_checks

@@ -457,6 +457,26 @@ fn a_policy_has_those_checked_it_knows_nothing_of_as_far_as_requests_pay_for_it(
 }
 
 #[test]
+fn nobody_is_asked_who_said_that_he_cannot_be() {
+    for policy in [PolicyName::Weighted, PolicyName::Prequal, PolicyName::Level] {
+        let mut fixture = Fixture::new(config(policy), 4, 14);
+        fixture.client.handle_connected(NOW, id(1), Readiness::Ready);
+        let mut asked = Vec::new();
+        for second in 1..60 {
+            let now = NOW + Duration::from_secs(second);
+            let tickets: Vec<Ticket> = (0..8).map(|_| fixture.begin(now).unwrap()).collect();
+            fixture.finish_all(tickets);
+            fixture.client.handle_timeout(now);
+            asked.extend(std::iter::from_fn(|| fixture.client.poll_action()).map(|action| action.backend()));
+        }
+        for number in 0..4 {
+            assert_eq!(asked.contains(&id(number)), number != 1, "{policy}: {number}");
+        }
+        assert_eq!(fixture.client.snapshot(NOW).checks.sent as usize, asked.len());
+    }
+}
+
+#[test]
 fn names_are_fixed_and_each_is_a_policy() {
     let names = PolicyName::ALL.map(PolicyName::as_str);
     assert_eq!(names, ["round_robin", "least_loaded", "p2c", "weighted", "prequal", "level"]);

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use evenkeel_core::client::pick::Policy;
 use evenkeel_core::{
-    Action, BackendId, BackendList, BackendSpec, Client, ClientConfig, Local, Mode, Outcome, Picker, PolicyName,
-    Readiness, Refusal, RequestMeta, Rng, Ticket, Time,
+    Action, BackendId, BackendList, BackendSpec, Client, ClientConfig, Greeting, Local, Mode, Notice, Outcome, Picker,
+    PolicyName, Readiness, Refusal, RequestMeta, Rng, Ticket, Time,
 };
 
 pub(crate) const NOW: Time = Time::from_secs(1_000);
+/// Willing, and can be asked without a connection.
+const READY: Greeting =
+    Greeting { notice: Notice { readiness: Readiness::Ready, announcement: None }, takes_checks: true };
 
 /// Backends 0, 1, 2, … with ids and ordinals the same as their number.
 pub(crate) fn backends(count: u32) -> BackendList {
@@ -40,7 +43,7 @@ pub(crate) fn connect_all(client: &mut Client, now: Time) -> Option<Arc<Picker>>
     while let Some(action) = client.poll_action() {
         match action {
             Action::Connect(backend) => {
-                client.handle_connected(now, backend, Readiness::Ready);
+                client.handle_connected(now, backend, READY);
             }
             Action::Disconnect(_) | Action::Deactivate(_) | Action::Check(_) => {}
         }

@@ -121,7 +121,8 @@ impl Client {
     /// [wants news](super::Spill::wants_news); the driver then drains [`Client::poll_action`].
     pub fn freshen(&mut self, now: Time) {
         self.on_clock(now);
-        let usable: Vec<_> = self.roster.candidates(false).chain(self.roster.candidates(true)).collect();
+        let all = self.roster.candidates(false).chain(self.roster.candidates(true));
+        let usable: Vec<_> = all.filter(|one| self.roster.answers_checks(one.backend)).collect();
         for backend in unheard(usable.iter(), self.now, FRESH_FOR).into_iter().take(ASKED_AT_ONCE) {
             self.roster.check(backend);
         }

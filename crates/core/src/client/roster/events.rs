@@ -132,6 +132,11 @@ impl Roster {
         Some((before.0, after.0, news || !self.leaving.is_empty()))
     }
 
+    /// Whether it said that it answers questions without a connection. One that never did would be asked in vain.
+    pub(crate) fn answers_checks(&self, backend: BackendId) -> bool {
+        self.members.get(&backend).is_some_and(|member| member.vigil.takes_checks())
+    }
+
     /// Has the backend asked how it is.
     pub(crate) fn check(&mut self, backend: BackendId) {
         self.counts.sent += 1;
