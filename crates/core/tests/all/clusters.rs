@@ -450,7 +450,9 @@ fn none_is_beyond_its_capacity_whatever_the_load_that_is_left_room_for() {
                 // Half of the tasks, or half of the speed: nothing but load tells of that.
                 let (speed, lost) = if is_slow { (0.5, 0.0) } else { (1.0, 0.5) };
                 (fluid.speed[0], fluid.lost[0]) = (speed, lost);
-                fluid.run(2);
+                fluid.run(1);
+                let soon = fluid.run(1);
+                assert!(most(&soon) <= 1.1, "{demand:?} {is_slow}: {} in the second second", most(&soon));
                 let during = fluid.run(20);
                 assert!(most(&during) <= 1.05, "{demand:?} {is_slow}: {}", most(&during));
                 let swing = (0..3).map(|cluster| swing(&during[200..], cluster)).fold(0.0, f64::max);

@@ -139,11 +139,14 @@ impl Fluid {
         let read = |step: usize| {
             let cluster = (client.home + step) % count;
             // Each task told at another time.
-            let ages: Vec<usize> = (0..TASKS).map(|_| self.rng.below(20) as usize).collect();
-            let told = ages.iter().map(|age| self.past[self.past.len().saturating_sub(1 + age)][cluster]);
-            let sums = told.fold((0.0, 0.0), |sums, (load, backlog)| (sums.0 + load, sums.1 + backlog));
-            let (load, backlog) = (sums.0 / f64::from(TASKS), sums.1 / f64::from(TASKS));
-            let age_s = ages.iter().sum::<usize>() as f64 * STEP.as_secs_f64() / f64::from(TASKS);
+            let (mut load, mut backlog, mut age_s) = (0.0, 0.0, 0.0);
+            for _ in 0..TASKS {
+                let steps = self.rng.below(20);
+                let told = self.past[self.past.len().saturating_sub(1 + steps as usize)][cluster];
+                load += told.0 / f64::from(TASKS);
+                backlog += told.1 / f64::from(TASKS);
+                age_s += f64::from(steps) * STEP.as_secs_f64() / f64::from(TASKS);
+            }
             // A few points of noise, as a client has that knows twenty tasks.
             let mean = (load + 0.02 * (self.rng.unit() - 0.5)).clamp(0.0, 1.0);
             let usable = (f64::from(TASKS) * (1.0 - self.lost[cluster] / self.capacity[cluster])) as u32;

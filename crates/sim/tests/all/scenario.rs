@@ -301,8 +301,9 @@ fn clusters_need_tasks_in_each_layer_and_the_same_ones_all_the_time() {
     refused("[clusters]\nfull = 1.5", "line 2: clusters.full = 1.5 is not possible: must be from 0.1 to 1.0");
     refused(
         "[clusters]\ncount = 17\nreach = \"spill\"",
-        "line 2: clusters.count = 17 is not possible: must be at most 16",
+        "line 2: clusters.count = 17 is not possible: must be from 2 to 16",
     );
+    refused("[clusters]\nreach = \"spill\"", "clusters.count = 1 is not possible: must be from 2 to 16");
     assert!(Scenario::with(layer, &["clusters.reach=all".to_owned()]).is_ok());
     assert!(Scenario::with(layer, &["layer.0.backends.count=2".to_owned()]).is_ok());
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::SHARE_TOLD;
+use super::PART_TOLD;
 use super::memory::{Memory, REPORTED};
 use super::room::ALL;
 use crate::Time;
@@ -61,7 +61,7 @@ impl Demand {
     pub(super) fn learn(&mut self, passed: Duration, home: &Memory) {
         let share = home.share_reported();
         // Answers that fail cost little, and a small part says little of the whole.
-        let is_told = share >= SHARE_TOLD && home.failed_share() + home.refused_share() < ERRORS_TOLD;
+        let is_told = share >= PART_TOLD && home.failed_share() + home.refused_share() < ERRORS_TOLD;
         // Also while it works off what came before, and is asked for less than it does. Reports that are too old for that still
         // tell of a cluster at its capacity.
         let mut lately = home.offered_lately().into_iter().chain(home.busy_lately().or(home.last.mean));

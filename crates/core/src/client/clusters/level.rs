@@ -43,8 +43,8 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Where one that has `larger` times the processors of the nearest may be while that is at `level`. Less and less is kept
-    /// for those at home as the level rises: at the top nothing.
+    /// Where one that can do `larger` times as much as the nearest may be while that is at `level`. Less and less is kept for those
+    /// at home as it rises: at the top nothing. A smaller one does not get there.
     fn others_at(&self, level: f64, larger: f64) -> f64 {
         let alike = (1.0 - (1.0 - level) / larger.max(LARGER_LEAST).sqrt()).min(self.top);
         let calm = (self.top - alike) / (self.top - self.from).max(NARROWEST);
@@ -55,7 +55,9 @@ impl Bounds {
 /// What each of the others gets, nearest first, so that home, which would be at `demand` times its capacity with all
 /// requests, is at one level with them. What nobody has room for stays at home.
 pub(super) fn levelled(demand: f64, others: &[Vessel], bounds: Bounds) -> Vec<f64> {
-    let share_at = |other: &Vessel, level: f64| other.share_at(bounds.others_at(level, other.processors * demand));
+    // As far as the demand is known: in it, cores that became slow count as what they can do.
+    let larger = |other: &Vessel| other.processors * demand;
+    let share_at = |other: &Vessel, level: f64| other.share_at(bounds.others_at(level, larger(other)));
     let rest = |level: f64| {
         let others: f64 = others.iter().map(|other| share_at(other, level)).sum();
         (1.0 - others).max(0.0) * demand
@@ -82,7 +84,7 @@ pub(super) fn levelled(demand: f64, others: &[Vessel], bounds: Bounds) -> Vec<f6
 /// A level to four digits.
 const HALVINGS: u32 = 14;
 const NARROWEST: f64 = 0.01;
-/// A cluster so small beside the nearest has no room for any of it.
+/// The root of nothing divides by nothing; one so small beside the nearest has no room worth telling.
 const LARGER_LEAST: f64 = 0.01;
 
 #[cfg(test)]

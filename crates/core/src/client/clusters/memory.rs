@@ -1,9 +1,9 @@
 //! What is remembered of one cluster between two decisions.
 //!
 //! A report's utilization is a mean over about 2 s, so it answers to what was sent over that time and not to what is sent
-//! now. Everything that is compared with it is kept as a mean over the same time, and taken as it was when the report was made
-//! (`past.rs`): then a share that was just changed is not changed again because its effect cannot be seen yet, and a client
-//! without a model of delays does not swing.
+//! now. Shares and capacities that are compared with it are kept as means over the same time, and taken as they were when the
+//! report was made (`past.rs`): then a share that was just changed is not changed again because its effect cannot be seen yet,
+//! and a client without a model of delays does not swing.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) struct Memory {
     /// Mean share over the time that errors are counted.
     share_lately: Past,
     /// What a processor gets of what is sent, over the time that a report's utilization covers: the mean of 1 / capacity.
-    per_processor: DecayingMean,
+    per_processor: Past,
     /// Attempts begun and completed, with those of long ago forgotten.
     begun: f64,
     completed: f64,
@@ -34,6 +34,8 @@ pub(super) struct Memory {
     ended: f64,
     refused: f64,
     failed: f64,
+    /// Mean share refused, over the time that a report's utilization covers.
+    refused_reported: DecayingMean,
     counted: Option<Time>,
     backlog_before: Option<f64>,
     /// Mean utilization of late: what the reports' mean must have been made of.
@@ -51,12 +53,13 @@ impl Memory {
             share_reported: Past::new(REPORTED),
             share_taken: Past::new(REPORTED),
             share_lately: Past::new(LATELY),
-            per_processor: DecayingMean::new(REPORTED),
+            per_processor: Past::new(REPORTED),
             begun: 0.0,
             completed: 0.0,
             ended: 0.0,
             refused: 0.0,
             failed: 0.0,
+            refused_reported: DecayingMean::new(REPORTED),
             counted: None,
             backlog_before: None,
             utilization_lately: DecayingMean::new(LATELY),
@@ -86,6 +89,7 @@ impl Memory {
         self.ended = self.ended * left + ended;
         self.refused = self.refused * left + refused;
         self.failed = self.failed * left + failed;
+        self.refused_reported.sample(now, self.refused_share());
         self.undo_mean(now, &reading);
         self.counted = Some(now);
         self.backlog_before = self.last.backlog;
@@ -141,9 +145,12 @@ impl Memory {
     /// Whether work waits for processors: 1 where all of them are surely in use. A server with a line in front of its handlers
     /// has nobody ready to run without a processor, however much waits: there it is told by processors that never rest.
     fn waits(&self) -> f64 {
-        let rises = |value: f64, from: f64, to: f64| ((value - from) / (to - from)).clamp(0.0, 1.0);
-        let waiting = rises(self.last.backlog.unwrap_or(0.0), WAITING_LEAST, BACKLOG_HIGH);
-        waiting.max(rises(self.undone_lately().unwrap_or(0.0), RESTS_LEAST, NEVER_RESTS))
+        self.backlog_waits().max(rises(self.undone_lately().unwrap_or(0.0), RESTS_LEAST, NEVER_RESTS))
+    }
+
+    /// The same as far as handlers are seen that wait for a processor.
+    fn backlog_waits(&self) -> f64 {
+        rises(self.last.backlog.unwrap_or(0.0), WAITING_LEAST, BACKLOG_HIGH)
     }
 
     /// What would be asked of it over what it can do, if it got everything: by the mean of reports, and where work waits by
@@ -155,9 +162,16 @@ impl Memory {
         let by_errors = load / self.share_reported() + errors;
         let reported = by_errors.max(load / self.share_taken.ago(self.age_s())?);
         let Some(pressed) = self.pressed_lately() else { return Some(reported) };
-        let lately = pressed / self.share_told() + errors;
+        let lately = pressed / self.share_pressed() + errors.max(self.refused_over_served() / self.share_lately());
         let between = reported + self.waits() * (lately - reported);
         Some(between.max(reported - SLACK).max(lately - SLACK))
+    }
+
+    /// What is refused for each that is not. A cluster that refuses a share of what it is asked for takes the rest, so this is how
+    /// far beyond its capacity it is.
+    fn refused_over_served(&self) -> f64 {
+        let refused = self.refused_beyond_chance().min(REFUSED_MOST);
+        refused / (1.0 - refused)
     }
 
     /// Every error as more than full load.
@@ -175,9 +189,15 @@ impl Memory {
         self.share_reported.ago(self.age_s()).unwrap_or(0.0)
     }
 
-    /// Mean share over the time of which the last reading's load of late tells.
-    pub(super) fn share_told(&self) -> f64 {
-        self.share_lately.ago(self.age_s()).unwrap_or(0.0)
+    /// Mean share that caused what [`pressed_lately`](Self::pressed_lately) says. Utilization is told late. Where work waits or much
+    /// was refused for a while, all processors are in use whatever it says, and what this client begins, completes and is refused
+    /// tells of now. Not where processors only never rest: near full load that is chance, and a share that just changed, held
+    /// against what the one before it caused, would answer to itself.
+    pub(super) fn share_pressed(&self) -> f64 {
+        let then = self.share_lately.ago(self.age_s()).unwrap_or(0.0);
+        let refused = rises(self.refused_reported.mean().unwrap_or(0.0), REFUSED_SOME, REFUSED_MUCH);
+        let by_own = if self.is_home { self.backlog_waits().max(refused) } else { 0.0 };
+        then + by_own * (self.share_lately() - then)
     }
 
     /// So long ago is what the last reading tells.
@@ -196,7 +216,7 @@ impl Memory {
 
     /// Capacity over the time that the last reading's load covers.
     pub(super) fn capacity_reported(&self) -> f64 {
-        self.per_processor.mean().map_or_else(|| self.capacity(), f64::recip)
+        self.per_processor.ago(self.age_s()).map_or_else(|| self.capacity(), f64::recip)
     }
 
     /// What the load is about to be: tasks that are gone leave theirs to the others at once, requests that became dearer take
@@ -227,7 +247,7 @@ impl Memory {
         else {
             return 1.0;
         };
-        let is_told = ((utilization - NEARLY_ALL_LEAST) / (NEARLY_ALL - NEARLY_ALL_LEAST)).clamp(0.0, 1.0);
+        let is_told = rises(utilization, NEARLY_ALL_LEAST, NEARLY_ALL);
         1.0 + is_told * ((lately / reported).clamp(1.0, DEARER_MOST) - 1.0)
     }
 
@@ -291,6 +311,11 @@ impl Memory {
     }
 }
 
+/// From 0 to 1 as the value goes from one to the other.
+fn rises(value: f64, from: f64, to: f64) -> f64 {
+    ((value - from) / (to - from)).clamp(0.0, 1.0)
+}
+
 /// Whether its reports tell of now.
 fn is_young(reading: &Reading) -> bool {
     reading.age_s.is_none_or(|age| age <= UNDONE_AGE_MOST_S)
@@ -340,7 +365,8 @@ const BACKLOG_HIGH: f64 = 2.0;
 const BACKLOG_FALLS: f64 = 0.98;
 /// As much as chance leaves waiting at 85 %.
 const WAITING_LEAST: f64 = 0.5;
-/// Utilization of late up to which processors rest: nearly nothing has to wait there.
+/// Utilization of late up to which processors rest: nearly nothing has to wait there. Others are filled up to 0.98 (`TOP`), half way
+/// to where work surely waits: then they count as being at 0.99, and as filling up only beyond that.
 const RESTS_LEAST: f64 = 0.97;
 /// And one that nobody has without work that waits. Chosen: clients of servers that refuse see 0.98 to 1 where these are asked
 /// for 1 to 1.05 of what they can do, and a mean over tasks is seldom 1 itself.
@@ -348,6 +374,13 @@ const NEVER_RESTS: f64 = 0.99;
 /// What is begun over what is completed: beyond these it is a jolt, no rate.
 const GROWN_LEAST: f64 = 0.5;
 const GROWN_MOST: f64 = 4.0;
+/// Share refused over some seconds from which on it is no chance by little and by little, and from which on none of it is: at home
+/// chance refuses up to 3 in 100 at 0.96 of the capacity. Over a time as short as refusals themselves are counted, the share was
+/// compared with that of then again as soon as they ended: 1.07 of 60 cores in the third second at 80 % load.
+const REFUSED_SOME: f64 = 0.05;
+const REFUSED_MUCH: f64 = 0.1;
+/// Who refuses more tells of his failure and not of how much is asked for.
+const REFUSED_MOST: f64 = 0.75;
 /// How far two ways to tell one thing may be apart by chance.
 const SLACK: f64 = 0.1;
 

@@ -285,7 +285,8 @@ impl Spill {
     /// What would be asked of the nearest over what it can do, if everything stayed there.
     fn home_demand(&self) -> Option<f64> {
         let home = &self.clusters[0].memory;
-        if home.share_reported() >= SHARE_TOLD && home.share_lately() >= SHARE_TOLD {
+        let shares = [home.share_reported(), home.share_pressed(), home.share_lately()];
+        if shares.into_iter().all(|share| share >= PART_TOLD) {
             return home.asked_for_all();
         }
         let more = (1.0 - home.share_reported()) * self.demand.processors()? / home.capacity().max(f64::MIN_POSITIVE);
@@ -326,7 +327,7 @@ const PASSED_LEAST: Duration = Duration::from_secs(1);
 /// Share of `full` below which nobody needs to know how the others are.
 const CALM: f64 = 0.5;
 /// Below this the part at home says little of the whole.
-const SHARE_TOLD: f64 = 0.2;
+const PART_TOLD: f64 = 0.2;
 /// How far on the way from `full` to 1 the nearest is left alone while others have no room below `full`. Half way a cluster of
 /// 60 cores was asked for 1.055 of its capacity in some second with one of 40 seeds, by chance and what is not seen in time.
 const LEVELLED_FROM: f64 = 1.0 / 3.0;

@@ -26,10 +26,15 @@ impl Past {
     /// Takes what held since the last sample.
     pub(super) fn sample(&mut self, now: Time, value: f64) {
         self.mean.sample(now, value);
-        if self.was.len() >= KEPT {
+        // Of one moment the last counts.
+        if self.was.back().is_some_and(|&(then, _)| then == now) {
+            self.was.pop_back();
+        } else if self.was.len() >= KEPT {
             self.was.pop_front();
         }
-        self.was.extend(self.mean.mean().map(|mean| (now, mean)));
+        if let Some(mean) = self.mean.mean() {
+            self.was.push_back((now, mean));
+        }
     }
 
     /// What the mean is.
@@ -53,7 +58,8 @@ impl Past {
     }
 }
 
-/// Four seconds at the default period: a utilization is compared with shares over 2 s, and reports that are older tell little.
+/// Readings. Nearly four seconds at the default period: a utilization is compared with shares over 2 s, and reports that are older
+/// tell little. Less where the period is shorter: at 10 ms a share that rises by 0.04 in a second is taken for 3 % more.
 const KEPT: usize = 16;
 
 #[cfg(test)]

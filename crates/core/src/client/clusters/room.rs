@@ -115,7 +115,7 @@ impl Asked<'_> {
             limit(memory.share_lately() * (1.0 - failed), FAILS);
         }
         if let Some(offered) = memory.offered_lately().filter(|&offered| offered > most) {
-            limit(memory.share_told() * most / offered, FILLS);
+            limit(memory.share_pressed() * most / offered, FILLS);
         }
         // Load falls at once where requests fail fast, and the share of errors that tasks report rises slowly.
         if memory.last.failing.is_some_and(|failing| failing > self.home_failing + REFUSED_HIGH) {

@@ -179,7 +179,14 @@ impl From<&ChannelSnapshot> for ChannelState {
         let client = &snapshot.client;
         let together = |outcome: Outcome| client.backends.iter().map(|backend| backend.ended(outcome)).sum();
         let names = snapshot.names.iter().zip(&snapshot.last_lost);
-        let backends = client.backends.iter().zip(names);
+        let mut backends: Vec<BackendView> = client
+            .backends
+            .iter()
+            .zip(names)
+            .map(|(backend, (name, lost))| BackendView::new(snapshot.now, backend, name, lost.as_deref()))
+            .collect();
+        // Their numbers are hashes: of no order that helps to find one.
+        backends.sort_by(|one, other| one.name.cmp(&other.name));
         let is_usable = client.backends.iter().any(|backend| backend.state == BackendState::Healthy);
         let states = BackendState::ALL.into_iter().zip(client.state_changes);
         ChannelState {
@@ -204,9 +211,7 @@ impl From<&ChannelSnapshot> for ChannelState {
             ejected: Ejected::of(snapshot.now, client),
             sockets: snapshot.endpoints.iter().map(Socket::from).collect(),
             list_refused: snapshot.list_refused.clone(),
-            backends: backends
-                .map(|(backend, (name, lost))| BackendView::new(snapshot.now, backend, name, lost.as_deref()))
-                .collect(),
+            backends,
             trouble: (!is_usable).then(|| snapshot.trouble()),
         }
     }

@@ -29,8 +29,8 @@ impl Scenario {
     /// What clients that spill are not modelled with.
     fn check_spill(&self) -> Result<(), BadScenario> {
         let most = CLUSTERS_MOST as u32;
-        if self.clusters.count > most {
-            let what = format!("must be at most {most} where clients spill");
+        if !(2..=most).contains(&self.clusters.count) {
+            let what = format!("must be from 2 to {most} where clients spill");
             return Err(BadScenario::value("clusters.count", self.clusters.count, what));
         }
         let cannot = if self.policy == ORACLE {

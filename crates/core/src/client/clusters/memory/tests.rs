@@ -212,4 +212,70 @@ fn a_load_is_compared_with_the_share_of_the_time_it_tells_of() {
     let all = memory.asked_for_all().unwrap_or(0.0);
 
     assert!((all / 1.6 - 1.0).abs() < 0.01, "{all}");
+    // The shares are those of half a second ago.
+    let then = told[told.len() - 1 - STEPS_LATE].unwrap_or(0.0) / 1.6;
+    assert!((memory.share_reported() - then).abs() < 1e-3, "{} {then}", memory.share_reported());
+    let risen = memory.share_lately() - memory.share_pressed();
+    assert!((risen - 0.02).abs() < 2e-3, "{risen}");
+}
+
+#[test]
+fn where_work_waits_a_share_that_was_just_cut_does_not_make_less_of_what_is_asked_for() {
+    for cut in [0.8, 0.7] {
+        let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+        // Asked for 1.6, told half a second late: saturated for some seconds, and a quarter of a second after the cut still.
+        let mut last = Reading { backlog: Some(9.0), age_s: Some(0.5), ..reading(1.0) };
+        for step in 0..17 {
+            let share = if step < 16 { 1.0 } else { cut };
+            let begun = (1_600.0 * share) as u64;
+            (last.begun, last.in_flight) = (last.begun + begun, last.in_flight + begun - 1_000);
+            memory.observe(now, last, share);
+            now = now + PERIOD;
+        }
+        let all = memory.asked_for_all().unwrap_or(0.0);
+        assert!((1.5..1.65).contains(&all), "{cut}: {all}");
+    }
+}
+
+#[test]
+fn a_capacity_that_was_just_lost_is_not_taken_for_what_a_late_load_tells_of() {
+    let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+    let late = Reading { age_s: Some(0.5), ..reading(0.8) };
+    for step in 0..18_u32 {
+        // Half of the tasks are gone, and for half a second nothing else is told of it.
+        let usable = if step < 16 { 20 } else { 10 };
+        memory.observe(now, Reading { usable, ..late }, 1.0);
+        now = now + PERIOD;
+    }
+    assert!((memory.load().unwrap_or(0.0) - 1.6).abs() < 0.01, "{:?}", memory.load());
+}
+
+#[test]
+fn who_refuses_is_beyond_his_capacity_by_what_he_refuses_for_each_that_he_takes() {
+    let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+    let mut last = reading(1.0);
+    for _ in 0..32 {
+        (last.begun, last.ended, last.refused) = (last.begun + 1_000, last.ended + 1_000, last.refused + 375);
+        memory.observe(now, last, 1.0);
+        now = now + PERIOD;
+    }
+    let all = memory.asked_for_all().unwrap_or(0.0);
+    assert!((all - 1.6).abs() < 0.01, "five of eight are taken: {all}");
+}
+
+#[test]
+fn where_much_was_refused_a_share_that_was_just_cut_does_not_make_less_of_what_is_asked_for() {
+    // Told half a second late, by servers with a line: nobody is seen to wait. Two of five is what it asks for too much.
+    let (mut memory, mut now) = (Memory::new(true), Time::from_secs(1));
+    let mut last = Reading { age_s: Some(0.5), ..reading(1.0) };
+    for step in 0..22 {
+        let (begun, refused, share) = if step < 16 { (1_600, 600, 1.0) } else { (1_040, 40, 0.65) };
+        (last.begun, last.ended, last.refused) = (last.begun + begun, last.ended + begun, last.refused + refused);
+        memory.observe(now, last, share);
+        if step >= 16 {
+            let all = memory.asked_for_all().unwrap_or(0.0);
+            assert!((1.5..1.7).contains(&all), "{step}: {all}");
+        }
+        now = now + PERIOD;
+    }
 }
