@@ -153,5 +153,5 @@ const FAILS: &str = "fails, which counts as more than full";
 const FILLS: &str = "fills up";
 const PILES_UP: &str = "work piles up there";
 const NOBODY: &str = "no usable backend";
-const UNKNOWN_HOME: &str = "nearest; says nothing of its load";
-const UNKNOWN: &str = "says nothing of its load";
+const UNKNOWN_HOME: &str = "nearest; nothing is known of its load";
+const UNKNOWN: &str = "nothing is known of its load";
