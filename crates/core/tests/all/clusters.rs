@@ -228,6 +228,27 @@ fn in_force_is_what_is_dealt_also_where_a_cluster_has_nobody() {
     assert_eq!(in_force(&spill), [1.0, 0.0, 0.0], "the nearest says why it cannot");
     hold(&mut spill, &mut now, 1, &[reading(0.3), nobody(), reading(0.3)]);
     assert_eq!(in_force(&spill), [1.0, 0.0, 0.0]);
+
+    // While it is off nothing is decided, and who looks reads who is usable.
+    spill.handle_config(now, ClustersConfig { mode: Mode::Off, ..ClustersConfig::default() }).unwrap();
+    spill.handle_readings(now, &[nobody(), reading(1.0), reading(0.3)]);
+    assert_eq!(in_force(&spill), [0.0, 1.0, 0.0]);
+    assert!(spill.snapshot().all(|cluster| cluster.why == "spilling is off"));
+}
+
+#[test]
+fn what_a_client_has_no_place_for_goes_where_nothing_says_that_it_is_full() {
+    let (mut spill, mut now) = (spill(4), NOW);
+    let silent = Reading { load: None, mean: None, ..reading(0.0) };
+    for (next, after_it, expected) in [(reading(0.3), reading(0.82), [1, 3]), (nobody(), reading(0.7), [2, 3])] {
+        spill.handle_readings(now, &[reading(0.1), next, after_it, silent]);
+        now = now + PERIOD;
+        assert_eq!(spill.poll_shares().unwrap().others(0).collect::<Vec<_>>(), expected);
+    }
+
+    let observing = ClustersConfig { mode: Mode::Observe, ..ClustersConfig::default() };
+    spill.handle_config(now, observing).unwrap();
+    assert_eq!(spill.poll_shares().unwrap().others(0).next(), None, "observing moves nothing");
 }
 
 #[test]

@@ -467,7 +467,7 @@ fn nobody_is_asked_who_said_that_he_cannot_be() {
             let tickets: Vec<Ticket> = (0..8).map(|_| fixture.begin(now).unwrap()).collect();
             fixture.finish_all(tickets);
             fixture.client.handle_timeout(now);
-            asked.extend(std::iter::from_fn(|| fixture.client.poll_action()).map(|action| action.backend()));
+            asked.extend(std::iter::from_fn(|| fixture.client.poll_action()).map(Action::backend));
         }
         for number in 0..4 {
             assert_eq!(asked.contains(&id(number)), number != 1, "{policy}: {number}");

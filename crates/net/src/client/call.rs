@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::client::WAKE_MORE_AFTER;
-use evenkeel_core::{Behind, Fate, Lot, Outcome, Refusal, Repeat, RequestMeta, Ticket, Tries};
+use evenkeel_core::{Behind, Fate, Kind, Lot, Outcome, Refusal, Repeat, RequestMeta, Ticket, Tries};
 use tokio::time::Instant;
 
 use super::answer::{Counted, CountedBody, answered};
@@ -34,6 +34,14 @@ impl<'a> Route<'a> {
         match self {
             Route::One(shared) => shared,
             Route::Among(clusters) => clusters.choose(),
+        }
+    }
+
+    /// The channels to others that have room for what this one has no place for.
+    fn others_with_room(&self, than: &Arc<Shared>) -> Vec<&'a Arc<Shared>> {
+        match self {
+            Route::One(_) => Vec::new(),
+            Route::Among(clusters) => clusters.others_with_room(than),
         }
     }
 
@@ -80,23 +88,28 @@ async fn call(
     let (mut request, sending) = Sending::new(request, addressed, shared.replay_most, deadline);
     let (mut tries, mut before, mut connected_until) = (Tries::default(), None, None);
     loop {
-        // Each channel has a clock and numbers of its own.
-        let customer = shared.customers.number(context.customer.as_ref());
-        let first = context.meta(shared.clock, kind, customer);
-        let walk = Walk { shared, context: &context, first, sending: &sending };
+        let mut walk = Walk::new(shared, &context, &sending, kind);
         let begun = match walk.begin(&tries) {
             // One that has an answer already does not wait for a connection to get another.
             Err(Refusal::Waking) if before.is_none() => {
                 let until = *connected_until.get_or_insert_with(|| Instant::now() + shared.connect_timeout);
                 walk.begin_once_connected(&tries, until).await
             }
+            Err(Refusal::AllFull) => match walk.begin_elsewhere(&route, &tries) {
+                Some((through, begun)) => {
+                    (shared, walk) = (through.shared, through);
+                    sending.address(&mut request, shared);
+                    Ok(begun)
+                }
+                None => Err(Refusal::AllFull),
+            },
             begun => begun,
         };
         let (counted, sender) = match begun {
             Ok(begun) => begun,
             Err(refusal) => return walk.without_another(before, &tries, refusal),
         };
-        counted.tell_held(request.headers_mut(), customer);
+        counted.tell_held(request.headers_mut(), walk.first.customer);
         let (ended, counted) = hedge::send(&walk, &mut tries, (counted, sender), request).await;
         let backend = counted.backend();
         let attempt = walk.settle(ended, counted, is_head);
@@ -108,10 +121,7 @@ async fn call(
             None => return attempt.end,
         };
         let Some(wait) = walk.again(&mut tries, &fate) else { return attempt.end };
-        let end = attempt.end.map(|mut answer| {
-            answer.body_mut().settle();
-            answer
-        });
+        let end = settled(attempt.end);
         // Before it waits: the last attempt reads no further, beyond what is kept, nor takes a cluster's turn for nothing.
         let Some(body) = sending.body_again() else {
             walk.give_up(fate.outcome, &tries);
@@ -123,7 +133,7 @@ async fn call(
             before = Some((end, fate.outcome));
         }
         shared = route.next();
-        request = sending.again(body, shared, tries.meta(&first).attempt);
+        request = sending.again(body, shared, tries.meta(&walk.first).attempt);
     }
 }
 
@@ -144,7 +154,22 @@ struct Attempt {
     pushback: Option<Duration>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(shared: &'a Arc<Shared>, context: &'a Resolved, sending: &'a Sending, kind: Kind) -> Self {
+        // Each channel has a clock and numbers of its own.
+        let customer = shared.customers.number(context.customer.as_ref());
+        Walk { shared, context, first: context.meta(shared.clock, kind, customer), sending }
+    }
+
+    /// A request that this client has no place for in its cluster never left: another one with room takes it, and it is no
+    /// retry.
+    fn begin_elsewhere(&self, route: &Route<'a>, tries: &Tries) -> Option<(Self, (Counted, Option<Sender>))> {
+        route.others_with_room(self.shared).into_iter().find_map(|other| {
+            let through = Walk::new(other, self.context, self.sending, self.first.kind);
+            through.begin(tries).ok().map(|begun| (through, begun))
+        })
+    }
+
     /// Picks a backend and counts the request in.
     pub(super) fn begin(&self, tries: &Tries) -> Result<(Counted, Option<Sender>), Refusal> {
         let shared = self.shared;
@@ -278,6 +303,14 @@ impl Walk<'_> {
         }
         None
     }
+}
+
+/// An answer that another attempt may take the place of.
+fn settled(end: Result<Response, CallError>) -> Result<Response, CallError> {
+    end.map(|mut answer| {
+        answer.body_mut().settle();
+        answer
+    })
 }
 
 fn is_newest(shared: &Shared, published: &Arc<Published>) -> bool {

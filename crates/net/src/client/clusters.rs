@@ -73,11 +73,13 @@ impl Clusters {
     ) -> Result<Self, ConnectError> {
         let (names, channels): (Vec<String>, Vec<Channel>) =
             clusters.into_iter().map(|(name, channel)| (name.into(), channel)).unzip();
-        let is_same = |one: usize, other: usize| {
-            names[one] == names[other] || Arc::ptr_eq(&channels[one].handle, &channels[other].handle)
-        };
-        if let Some(twice) = (1..names.len()).find(|&place| (0..place).any(|before| is_same(before, place))) {
-            return Err(ConnectError::ClusterTwice(names[twice].clone()));
+        for (place, (name, channel)) in names.iter().zip(&channels).enumerate() {
+            if names[..place].contains(name) {
+                return Err(ConnectError::ClusterTwice(name.clone()));
+            }
+            if let Some(other) = channels[..place].iter().position(|one| Arc::ptr_eq(&one.handle, &channel.handle)) {
+                return Err(ConnectError::ChannelTwice(name.clone(), names[other].clone()));
+            }
         }
         let (clock, mut rng) = (Clock::new(), Rng::from_seed(process_seed()));
         let mut brain = Spill::new(clock.now(), config, channels.len(), &mut rng)?;
@@ -101,7 +103,7 @@ impl Clusters {
             match usable {
                 Ok(_) => return Ok(self),
                 Err(ConnectError::NoneUsable(known)) => {
-                    trouble[place] = format!("{}: {known}", self.shared.names[place])
+                    trouble[place] = format!("{}: {known}", self.shared.names[place]);
                 }
                 Err(other) => return Err(other),
             }
@@ -140,6 +142,15 @@ impl Clusters {
         &channels[chosen.unwrap_or(0)].handle.shared
     }
 
+    /// Where else a request can go that this cluster has no place for, nearest first.
+    pub(super) fn others_with_room(&self, than: &Arc<ChannelShared>) -> Vec<&Arc<ChannelShared>> {
+        let channels = &self.shared.channels;
+        let than = channels.iter().position(|channel| Arc::ptr_eq(&channel.handle.shared, than)).unwrap_or(0);
+        let shares = self.shared.shares.load();
+        let others = shares.others(than).map(|cluster| &channels[cluster]);
+        others.filter(|other| other.is_usable()).map(|other| &other.handle.shared).collect()
+    }
+
     /// Whether another cluster than this one has anybody.
     pub(super) fn has_other(&self, than: &Arc<ChannelShared>) -> bool {
         self.shared.channels.iter().any(|channel| !Arc::ptr_eq(&channel.handle.shared, than) && channel.is_usable())
@@ -171,13 +182,19 @@ impl Deciding {
                 biased; // chance is the seed's alone
                 question = questions.recv() => match question {
                     None => return,
-                    Some(Question::Snapshot(answer)) => drop(answer.send(self.brain.snapshot().collect())),
+                    Some(Question::Snapshot(answer)) => {
+                        // While it is off nobody else reads them.
+                        if due.is_none() {
+                            self.read(false).await;
+                        }
+                        drop(answer.send(self.brain.snapshot().collect()));
+                    }
                     Some(Question::Config(config, answer)) => {
                         let taken = self.brain.handle_config(self.clock.now(), config);
                         drop(answer.send(taken));
                     }
                 },
-                () = wait => self.decide().await,
+                () = wait => self.read(self.brain.wants_news()).await,
             }
             if let Some(shares) = self.brain.poll_shares() {
                 self.shares.store(shares);
@@ -185,8 +202,8 @@ impl Deciding {
         }
     }
 
-    async fn decide(&mut self) {
-        let wants_news = self.brain.wants_news();
+    /// What the channels say goes to the brain, which decides.
+    async fn read(&mut self, wants_news: bool) {
         let asked: Vec<_> = self.channels.iter().map(|channel| channel.read(wants_news)).collect();
         for (reading, wait) in self.readings.iter_mut().zip(asked) {
             match tokio::time::timeout(DRIVER_ANSWERS_WITHIN, wait).await {

@@ -19,8 +19,10 @@ pub enum ConnectError {
     Service(String),
     /// No backend could be used in time; what is known of each.
     NoneUsable(String),
-    /// Two clusters of a service have this name, or the channel of this one is that of another too.
+    /// Two clusters of a service have this name.
     ClusterTwice(String),
+    /// The first of these clusters has the channel of the second.
+    ChannelTwice(String, String),
 }
 
 impl fmt::Display for ConnectError {
@@ -32,11 +34,9 @@ impl fmt::Display for ConnectError {
                 write!(f, "the service name {name:?} cannot stand in a URI: write a host name, as in \"search\"")
             }
             ConnectError::NoneUsable(known) => write!(f, "no backend could be used: {known}"),
-            ConnectError::ClusterTwice(name) => {
-                write!(
-                    f,
-                    "the cluster {name:?}, or its channel, is listed twice: each has a name and a channel of its own"
-                )
+            ConnectError::ClusterTwice(name) => write!(f, "two clusters are called {name:?}: give each its own name"),
+            ConnectError::ChannelTwice(name, other) => {
+                write!(f, "the cluster {name:?} has the channel of {other:?}: give each its own")
             }
         }
     }
@@ -47,7 +47,10 @@ impl std::error::Error for ConnectError {
         match self {
             ConnectError::Config(invalid) => Some(invalid),
             ConnectError::Backends(bad) => Some(bad),
-            ConnectError::Service(_) | ConnectError::NoneUsable(_) | ConnectError::ClusterTwice(_) => None,
+            ConnectError::Service(_)
+            | ConnectError::NoneUsable(_)
+            | ConnectError::ClusterTwice(_)
+            | ConnectError::ChannelTwice(..) => None,
         }
     }
 }

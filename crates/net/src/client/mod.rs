@@ -194,9 +194,11 @@ impl Channel {
     ///
     /// ```no_run
     /// # async fn example(channel: &evenkeel::Channel) -> Result<(), evenkeel::core::InvalidConfig> {
-    /// let mut settings = channel.config().await.unwrap_or_default();
-    /// settings.retry.mode = evenkeel::core::Mode::Observe;
-    /// channel.configure(settings).await
+    /// if let Some(mut settings) = channel.config().await {
+    ///     settings.retry.mode = evenkeel::core::Mode::Observe;
+    ///     channel.configure(settings).await?;
+    /// }
+    /// # Ok(())
     /// # }
     /// ```
     pub async fn configure(&self, config: ClientConfig) -> Result<(), InvalidConfig> {

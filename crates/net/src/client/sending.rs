@@ -59,6 +59,11 @@ impl Sending {
         self.body.copy()
     }
 
+    /// The same request that was made for another channel, through this one.
+    pub(super) fn address(&self, request: &mut http::Request<SentBody>, shared: &Shared) {
+        *request.uri_mut() = self.uri_at(&shared.service);
+    }
+
     /// The same request through this channel with what remains of its time, as this attempt.
     pub(super) fn again(&self, body: SentBody, shared: &Shared, attempt: u8) -> http::Request<SentBody> {
         let mut request = http::Request::new(body);

@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::admin::Admin;
 use evenkeel::body::empty;
-use evenkeel::client::{Clusters, ClustersConfig, ConnectError, Fixed, Tcp};
+use evenkeel::client::{CallError, Clusters, ClustersConfig, ConnectError, Fixed, Tcp};
 use evenkeel::{Channel, ChannelConfig, Server};
-use evenkeel_core::{Mode, Repeat};
+use evenkeel_core::{Mode, Refusal, Repeat};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -155,6 +155,29 @@ async fn a_cluster_without_anybody_is_passed_over_at_once_and_nothing_is_lost() 
 }
 
 #[tokio::test]
+async fn what_the_nearest_has_no_place_for_goes_to_one_with_room_and_is_addressed_to_it() {
+    let (near, (far, at_far)) = (start().await, addressed(false).await);
+    let mut settings = ChannelConfig::default();
+    settings.client.flow.active_max = 1;
+    let channel = |name, address| Channel::with(settings.clone(), Tcp, name, Fixed::new([address])).unwrap();
+    let channels = [("near", channel("search.near", near.address)), ("far", channel("search.far", far.address))];
+    let clusters = Clusters::new(ClustersConfig::default(), channels).unwrap().usable().await.unwrap();
+    until("both are known", async || clusters.snapshot().await.unwrap().iter().all(|(_, one)| one.usable == 1)).await;
+    let ask = |path: &str| clusters.clone().call(http::Request::get(path).body(empty()).unwrap());
+
+    let held = tokio::spawn(ask("/60000"));
+    let in_flight = async || clusters.channels().next().unwrap().1.snapshot().await.unwrap().client.backends[0].active;
+    until("the nearest is at its limit", async || in_flight().await == 1).await;
+    assert_eq!(ask("/0").await.unwrap().status(), 200);
+
+    assert_eq!(*at_far.lock().unwrap(), [("search.far".to_owned(), false)], "sent for the first time, to its own name");
+    clusters.set_config(ClustersConfig { mode: Mode::Observe, ..ClustersConfig::default() }).await.unwrap();
+    let refused = ask("/0").await;
+    assert!(matches!(refused, Err(CallError::Refused(Refusal::AllFull))), "observing moves nothing: {refused:?}");
+    held.abort();
+}
+
+#[tokio::test]
 async fn a_client_starts_while_the_nearest_cluster_is_gone() {
     let far = Cluster::start().await;
     let gone = listener().await.local_addr().unwrap();
@@ -197,8 +220,8 @@ async fn a_name_or_a_channel_that_is_there_twice_is_refused() {
     let shared = Clusters::new(ClustersConfig::default(), [("near", one.clone()), ("far", one)]).unwrap_err();
 
     let begins = |error: ConnectError, with: &str| assert!(error.to_string().starts_with(with), "{error}");
-    begins(named, "the cluster \"near\", or its channel, is listed twice");
-    begins(shared, "the cluster \"far\", or its channel, is listed twice");
+    begins(named, "two clusters are called \"near\"");
+    begins(shared, "the cluster \"far\" has the channel of \"near\"");
 }
 
 #[tokio::test]

@@ -67,6 +67,11 @@ impl World<'_> {
         }
         let client = &mut self.clients[request.client as usize];
         let begun = client.picker.begin_again(&mut client.local, now, &meta, &request.tried, &mut client.rng);
+        let begun = match begun {
+            Err(Refusal::AllFull) => self.begin_elsewhere(id).ok_or(Refusal::AllFull),
+            begun => begun,
+        };
+        let Some(request) = self.requests.get_mut(id) else { return };
         let ticket = match begun {
             Ok(ticket) => ticket,
             Err(Refusal::Waking) => return self.wait_for_connection(id),

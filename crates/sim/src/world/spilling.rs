@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use evenkeel_core::client::{Reading, Shares, SharesLocal, Spill};
 use evenkeel_core::rng::hash2;
-use evenkeel_core::{Rng, Time};
+use evenkeel_core::{Rng, Ticket, Time};
 
 use super::World;
+use super::asking::first_meta;
 use super::event::{Event, RequestId};
 
 /// What a client that spills has besides its parts.
@@ -76,6 +77,25 @@ impl World<'_> {
         let chosen = shares.pick(local, |cluster| self.clients[parts[cluster] as usize].picker.is_usable(), rng);
         request.client = parts[chosen.unwrap_or(0)];
         self.clients[request.home as usize].spilling = Some(spilling);
+    }
+
+    /// A request that its part has no place for: another part with room takes it.
+    pub(super) fn begin_elsewhere(&mut self, id: RequestId) -> Option<Ticket> {
+        let now = self.time();
+        let request = self.requests.get_mut(id)?;
+        let spilling = self.clients[request.home as usize].spilling.as_ref()?;
+        let full = spilling.parts.iter().position(|&part| part == request.client)?;
+        let others: Vec<u32> = spilling.shares.others(full).map(|cluster| spilling.parts[cluster]).collect();
+        for part in others {
+            let client = &mut self.clients[part as usize];
+            let meta = first_meta(request);
+            let begun = client.picker.begin_again(&mut client.local, now, &meta, &request.tried, &mut client.rng);
+            if let Ok(ticket) = begun {
+                request.client = part;
+                return Some(ticket);
+            }
+        }
+        None
     }
 
     /// A request is sent to a cluster, from its own or from elsewhere.

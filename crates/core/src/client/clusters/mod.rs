@@ -138,9 +138,15 @@ impl Spill {
     }
 
     /// What the client of each cluster [reads](super::Client::reading) now, nearest first. To be called at
-    /// [`Spill::poll_timeout`], and at once when a cluster has lost its last usable backend.
+    /// [`Spill::poll_timeout`], and at once when a cluster has lost its last usable backend. While it is off, which has no
+    /// timeout, only for [`Spill::snapshot`] to know who is usable.
     pub fn handle_readings(&mut self, now: Time, readings: &[Reading]) {
         debug_assert_eq!(readings.len(), self.clusters.len(), "one reading for each cluster");
+        if self.config.mode == Mode::Off {
+            // Nothing is decided on it: for those who look.
+            self.clusters.iter_mut().zip(readings).for_each(|(cluster, &reading)| cluster.memory.last = reading);
+            return;
+        }
         let in_force = self.in_force();
         // A clock that was set back makes no time pass.
         // Nor does a pause in which nobody looked: after it things go on a step at a time.
@@ -175,7 +181,8 @@ impl Spill {
             return None;
         }
         let shares = match self.config.mode {
-            Mode::On => Shares::new(self.clusters.iter().map(|cluster| cluster.share)),
+            Mode::On => Shares::new(self.clusters.iter().map(|cluster| cluster.share))
+                .with_spare((0..self.clusters.len()).map(|place| self.has_spare(place))),
             Mode::Off | Mode::Observe => Shares::new((0..self.clusters.len()).map(|place| f64::from(place == 0))),
         };
         if self.published.as_ref().is_some_and(|published| **published == shares) {
@@ -184,6 +191,13 @@ impl Spill {
         let shares = Arc::new(shares);
         self.published = Some(Arc::clone(&shares));
         Some(shares)
+    }
+
+    /// Whether it takes what another cluster's limits leave no place for: while nothing says that it is full.
+    fn has_spare(&self, place: usize) -> bool {
+        let memory = &self.clusters[place].memory;
+        let most = if place == 0 { self.config.full } else { self.config.full - self.config.margin };
+        memory.last.usable > 0 && memory.load().is_none_or(|load| load < most)
     }
 
     /// Each cluster and why it gets what it gets, nearest first.
@@ -195,7 +209,7 @@ impl Spill {
             errors: (cluster.memory.refused_share() + cluster.memory.failed_share()).min(1.0),
             capacity: cluster.memory.capacity(),
             usable: cluster.memory.last.usable,
-            why: cluster.why,
+            why: if self.config.mode == Mode::Off { IS_OFF } else { cluster.why },
         })
     }
 
@@ -226,8 +240,8 @@ impl Spill {
             // Home only step by step: those who come back find what the others have not yet left.
             let step = if place == 0 { cluster.share + self.config.home_rate * passed } else { 1.0 };
             let share = room.share.min(step.max(START)).min(left);
+            cluster.why = if place == 0 && share < room.share { COMES_HOME } else { room.why };
             cluster.share = if place > 0 && share < LEAST { 0.0 } else { share };
-            cluster.why = room.why;
             left -= cluster.share;
         }
         if left > 0.0 {
@@ -335,6 +349,8 @@ const LEVELLED_FROM: f64 = 1.0 / 3.0;
 /// alone took what all were asked for by chance: where 60 cores are left beside 240, a hundredth of all is 5 % of it.
 const TOP: f64 = 0.98;
 const NARROWEST: f64 = 0.01;
+const IS_OFF: &str = "spilling is off";
+const COMES_HOME: &str = "nearest, and comes home little by little";
 const LEVEL: &str = "has more room than the nearest, which is near its capacity or beyond it";
 /// Less is not worth the way.
 const LEAST: f64 = 0.005;

@@ -47,7 +47,8 @@ impl Asked<'_> {
             None => Room { share: 1.0, why: UNKNOWN_HOME },
             Some(load) => {
                 let share = (memory.share_reported() * most / load.max(f64::MIN_POSITIVE)).max(self.added(load, most));
-                if share >= 1.0 { Room { share: 1.0, why: HOME } } else { Room { share, why: FULL } }
+                let why = if load > most { FULL } else { WOULD_BE_FULL };
+                if share >= 1.0 { Room { share: 1.0, why: HOME } } else { Room { share, why } }
             }
         };
         let room = self.not_into_trouble(most, room);
@@ -146,8 +147,9 @@ const REFUSED_HIGH: f64 = 0.02;
 const LEAVE_RATE: f64 = 0.35;
 
 const HOME: &str = "nearest, and has room";
-const ROOM: &str = "has room for what is too much nearer by";
+const ROOM: &str = "has room for what nearer ones do not take";
 const FULL: &str = "its most loaded tasks are full";
+const WOULD_BE_FULL: &str = "its most loaded tasks would be full with all requests";
 const REFUSES: &str = "refuses";
 const FAILS: &str = "fails, which counts as more than full";
 const FILLS: &str = "fills up";

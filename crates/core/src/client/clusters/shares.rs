@@ -7,8 +7,10 @@ use crate::Rng;
 /// The share of each cluster, nearest first; immutable, read by all threads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shares {
-    shares: [f32; CLUSTERS_MOST],
+    parts: [f32; CLUSTERS_MOST],
     count: usize,
+    /// Whether it takes what another one's limits leave no place for.
+    has_spare: [bool; CLUSTERS_MOST],
 }
 
 impl Shares {
@@ -16,12 +18,24 @@ impl Shares {
     // Public for the laboratory alone, whose `ideal` deals by shares that no `Spill` decided on.
     #[doc(hidden)]
     pub fn new(shares: impl IntoIterator<Item = f64>) -> Self {
-        let mut dealt = Shares { shares: [0.0; CLUSTERS_MOST], count: 0 };
-        for (place, share) in dealt.shares.iter_mut().zip(shares) {
+        let mut dealt = Shares { parts: [0.0; CLUSTERS_MOST], count: 0, has_spare: [false; CLUSTERS_MOST] };
+        for (place, share) in dealt.parts.iter_mut().zip(shares) {
             *place = share as f32;
             dealt.count += 1;
         }
         dealt
+    }
+
+    /// The same where some have room to spare, nearest first.
+    pub(super) fn with_spare(mut self, has_spare: impl IntoIterator<Item = bool>) -> Self {
+        self.has_spare.iter_mut().zip(has_spare).for_each(|(place, has)| *place = has);
+        self
+    }
+
+    /// Where else to send a request that this client has no place for in its cluster, since all backends there are at their
+    /// limits: those with room to spare, nearest first. It certainly never left, so it is no retry.
+    pub fn others(&self, than: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.count).filter(move |&cluster| cluster != than && self.has_spare[cluster])
     }
 
     /// The cluster for the next request of this thread: the one whose turn it is, or the nearest usable one where that
@@ -30,7 +44,7 @@ impl Shares {
     /// A cluster that refuses is not passed over: that is for whoever retries.
     #[inline]
     pub fn pick(&self, local: &mut SharesLocal, is_usable: impl Fn(usize) -> bool, rng: &mut Rng) -> Option<usize> {
-        let turn = if self.shares[0] >= 1.0 { 0 } else { local.next(self, rng) };
+        let turn = if self.parts[0] >= 1.0 { 0 } else { local.next(self, rng) };
         if is_usable(turn) {
             return Some(turn);
         }
@@ -39,7 +53,7 @@ impl Shares {
 
     /// What each gets, nearest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
-        self.shares[..self.count].iter().map(|&share| f64::from(share))
+        self.parts[..self.count].iter().map(|&share| f64::from(share))
     }
 }
 
@@ -56,20 +70,20 @@ impl SharesLocal {
             // Somewhere in the round, so that threads and clients do not spill in step.
             self.has_begun = true;
             let into = rng.unit() as f32;
-            self.owed.iter_mut().zip(&shares.shares).skip(1).for_each(|(owed, share)| {
+            self.owed.iter_mut().zip(&shares.parts).skip(1).for_each(|(owed, share)| {
                 *owed = if *share > 0.0 { into } else { 0.0 };
             });
         }
         let mut turn = 0;
         for cluster in 0..shares.count {
-            let share = shares.shares[cluster];
+            let share = shares.parts[cluster];
             if share <= 0.0 {
                 // What it is behind is not made up for later.
                 self.owed[cluster] = 0.0;
                 continue;
             }
             self.owed[cluster] = (self.owed[cluster] + share).min(OWED_MOST);
-            if shares.shares[turn] <= 0.0 || self.owed[cluster] > self.owed[turn] {
+            if shares.parts[turn] <= 0.0 || self.owed[cluster] > self.owed[turn] {
                 turn = cluster;
             }
         }
@@ -120,6 +134,14 @@ mod tests {
         assert_eq!(dealt(&Shares::new([1.0, 0.0, 0.0]), 10, |cluster| cluster == 2), [0, 0, 10]);
         let shares = Shares::new([0.5, 0.5]);
         assert_eq!(shares.pick(&mut SharesLocal::default(), |_| false, &mut Rng::from_seed(1)), None);
+    }
+
+    #[test]
+    fn what_has_no_place_goes_to_the_nearest_with_room_to_spare() {
+        let shares = Shares::new([0.7, 0.3, 0.0, 0.0]).with_spare([true, false, true, true]);
+        assert_eq!(shares.others(0).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(shares.others(1).collect::<Vec<_>>(), [0, 2, 3]);
+        assert_eq!(Shares::new([1.0, 0.0]).others(0).next(), None);
     }
 
     #[test]
