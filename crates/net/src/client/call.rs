@@ -37,14 +37,6 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// The channels to others that have room for what this one has no place for.
-    fn others_with_room(&self, than: &Arc<Shared>) -> Vec<&'a Arc<Shared>> {
-        match self {
-            Route::One(_) => Vec::new(),
-            Route::Among(clusters) => clusters.others_with_room(than),
-        }
-    }
-
     /// Whether another channel than this one stands ready.
     fn has_other(&self, than: &Arc<Shared>) -> bool {
         match self {
@@ -95,19 +87,18 @@ async fn call(
                 let until = *connected_until.get_or_insert_with(|| Instant::now() + shared.connect_timeout);
                 walk.begin_once_connected(&tries, until).await
             }
-            Err(Refusal::AllFull) => match walk.begin_elsewhere(&route, &tries) {
-                Some((through, begun)) => {
-                    (shared, walk) = (through.shared, through);
-                    sending.address(&mut request, shared);
-                    Ok(begun)
-                }
-                None => Err(Refusal::AllFull),
-            },
             begun => begun,
         };
         let (counted, sender) = match begun {
             Ok(begun) => begun,
-            Err(refusal) => return walk.without_another(before, &tries, refusal),
+            Err(refusal) => {
+                let Some((through, begun)) = walk.begin_elsewhere(&route, &tries, refusal) else {
+                    return walk.without_another(before, &tries, refusal);
+                };
+                (shared, walk) = (through.shared, through);
+                sending.address(&mut request, shared);
+                begun
+            }
         };
         counted.tell_held(request.headers_mut(), walk.first.customer);
         let (ended, counted) = hedge::send(&walk, &mut tries, (counted, sender), request).await;
@@ -163,8 +154,14 @@ impl<'a> Walk<'a> {
 
     /// A request that this client has no place for in its cluster never left: another one with room takes it, and it is no
     /// retry.
-    fn begin_elsewhere(&self, route: &Route<'a>, tries: &Tries) -> Option<(Self, (Counted, Option<Sender>))> {
-        route.others_with_room(self.shared).into_iter().find_map(|other| {
+    fn begin_elsewhere(
+        &self,
+        route: &Route<'a>,
+        tries: &Tries,
+        refusal: Refusal,
+    ) -> Option<(Self, (Counted, Option<Sender>))> {
+        let (Route::Among(clusters), Refusal::AllFull) = (route, refusal) else { return None };
+        clusters.find_with_room(self.shared, |other| {
             let through = Walk::new(other, self.context, self.sending, self.first.kind);
             through.begin(tries).ok().map(|begun| (through, begun))
         })

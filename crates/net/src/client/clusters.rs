@@ -142,13 +142,17 @@ impl Clusters {
         &channels[chosen.unwrap_or(0)].handle.shared
     }
 
-    /// Where else a request can go that this cluster has no place for, nearest first.
-    pub(super) fn others_with_room(&self, than: &Arc<ChannelShared>) -> Vec<&Arc<ChannelShared>> {
+    /// The first that this finds with the others that have room for what this cluster has no place for, nearest first.
+    pub(super) fn find_with_room<'a, T>(
+        &'a self,
+        than: &Arc<ChannelShared>,
+        find: impl FnMut(&'a Arc<ChannelShared>) -> Option<T>,
+    ) -> Option<T> {
         let channels = &self.shared.channels;
-        let than = channels.iter().position(|channel| Arc::ptr_eq(&channel.handle.shared, than)).unwrap_or(0);
+        let than = channels.iter().position(|channel| Arc::ptr_eq(&channel.handle.shared, than))?;
         let shares = self.shared.shares.load();
-        let others = shares.others(than).map(|cluster| &channels[cluster]);
-        others.filter(|other| other.is_usable()).map(|other| &other.handle.shared).collect()
+        let others = shares.others(than).map(|cluster| &channels[cluster]).filter(|other| other.is_usable());
+        others.map(|other| &other.handle.shared).find_map(find)
     }
 
     /// Whether another cluster than this one has anybody.

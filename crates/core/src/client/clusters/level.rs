@@ -84,7 +84,7 @@ pub(super) fn levelled(demand: f64, others: &[Vessel], bounds: Bounds) -> Vec<f6
 /// A level to four digits.
 const HALVINGS: u32 = 14;
 const NARROWEST: f64 = 0.01;
-/// The root of nothing divides by nothing; one so small beside the nearest has no room worth telling.
+/// The root of nothing divides by nothing: smaller ones count as this.
 const LARGER_LEAST: f64 = 0.01;
 
 #[cfg(test)]

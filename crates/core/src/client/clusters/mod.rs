@@ -122,7 +122,7 @@ impl Spill {
     pub fn handle_config(&mut self, now: Time, config: ClustersConfig) -> Result<(), InvalidConfig> {
         config.check()?;
         if (self.config.mode == Mode::Off) != (config.mode == Mode::Off) {
-            // Nothing is read while it is off: what was known is of another time.
+            // Nothing is remembered while it is off: what was known is of another time.
             self.clusters = (0..self.clusters.len()).map(Cluster::new).collect();
             (self.demand, self.decided, self.wants_news, self.due) = (Demand::default(), None, false, now);
         }
